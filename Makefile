@@ -1,0 +1,48 @@
+# Every target sets itself up in .venv; nothing but Python 3.11+, git and make is needed.
+PYTHON ?= python3
+PORT ?= 8000
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup serve test lint types openapi migration lock bench clean
+
+help: ## list the tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## install everything, pinned by hash, into .venv
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Discreet needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+serve: $(READY) ## run the service on http://127.0.0.1:8000 (PORT=… for another port)
+	$(BIN)/discreet serve --port $(PORT)
+
+test: $(READY) ## run every test, each database test on SQLite and on PostgreSQL
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: $(READY) ## check style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY) ## check types, strictly
+	$(BIN)/mypy
+
+openapi: $(READY) ## write openapi/openapi.json from the app
+	$(BIN)/discreet openapi > openapi/openapi.json
+
+bench: $(READY) ## measure, as ratios against a peer in the same run
+	$(BIN)/python -m benchmarks.fold
+
+migration: $(READY) ## write a migration for changed tables: make migration MESSAGE="add a column"
+	$(BIN)/python migrations/write.py "$(MESSAGE)"
+
+lock: $(READY) ## pin the dependencies anew
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --all-extras --group dev pyproject.toml -o requirements.lock
+
+clean: ## remove what setup made
+	rm -rf .venv

@@ -1,0 +1,114 @@
+"""What routes ask for: the caller, the context, a page, the claim of an idempotency key."""
+
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Header, Path, Query, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from app.api.schemas import NAME
+from app.core.access import Principal, Scope
+from app.core.errors import InvalidRequest, Unauthenticated
+from app.usecases.context import Context
+from app.usecases.manage_keys import authenticate
+
+bearer = HTTPBearer(
+    auto_error=False,
+    scheme_name="API key",
+    description="A key, as printed at the first start or made with POST /v1/keys.",
+)
+
+
+def context(request: Request) -> Context:
+    found: Context = request.app.state.context
+    return found
+
+
+AppContext = Annotated[Context, Depends(context)]
+
+
+def _caller(
+    app: AppContext, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
+) -> Principal:
+    if credentials is None:
+        raise Unauthenticated("Send a key as: Authorization: Bearer <key>.")
+    return authenticate(app, credentials.credentials)
+
+
+def _with_scope(scope: Scope, *, named: bool) -> Callable[..., Principal]:
+    def plain(caller: Annotated[Principal, Depends(_caller)]) -> Principal:
+        caller.require(scope)
+        return caller
+
+    def on_name(caller: Annotated[Principal, Depends(plain)], name: Annotated[str, Path()]) -> Principal:
+        caller.require_name(name)
+        return caller
+
+    return on_name if named else plain
+
+
+def _unlimited(caller: Annotated[Principal, Depends(_with_scope("admin", named=False))]) -> Principal:
+    caller.require_unlimited()
+    return caller
+
+
+Reader = Annotated[Principal, Depends(_with_scope("read", named=False))]
+Operator = Annotated[Principal, Depends(_unlimited)]  # admin, not limited to names
+ReaderOfName = Annotated[Principal, Depends(_with_scope("read", named=True))]
+AdminOfName = Annotated[Principal, Depends(_with_scope("admin", named=True))]
+IngesterOfName = Annotated[Principal, Depends(_with_scope("ingest", named=True))]
+ReleaserOfName = Annotated[Principal, Depends(_with_scope("release", named=True))]
+
+
+def _name(example: str, what: str) -> object:
+    return Path(pattern=NAME, description=what, openapi_examples={example: {"value": example}})
+
+
+SketchName = Annotated[str, _name("page-views", "Name of the sketch: lower-case letters, digits, `.`, `_`, `-`")]
+LedgerName = Annotated[str, _name("marketing", "Name of the ledger: lower-case letters, digits, `.`, `_`, `-`")]
+
+RequestKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=r"^[\x21-\x7e]{1,255}$",
+        description="Makes a retry safe: a request sent again under it has its effect once. Belongs to your API key.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    limit: int
+    after: str | None
+
+    def after_number(self) -> int | None:
+        if self.after is None:
+            return None
+        if not self.after.isdecimal() or len(self.after) > 18:
+            raise InvalidRequest("Pass a cursor as it was given.")
+        return int(self.after)
+
+
+def _page(
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    cursor: Annotated[str | None, Query(max_length=200, description="From the page before")] = None,
+) -> PageRequest:
+    return PageRequest(limit, None if cursor is None else _opened(cursor))
+
+
+Paging = Annotated[PageRequest, Depends(_page)]
+
+
+def sealed(position: str | None) -> str | None:
+    return None if position is None else base64.urlsafe_b64encode(position.encode()).decode()
+
+
+def _opened(cursor: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(cursor.encode()).decode().replace("\0", "")
+    except (ValueError, binascii.Error):
+        raise InvalidRequest("Pass a cursor as it was given.") from None

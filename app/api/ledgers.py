@@ -1,0 +1,45 @@
+"""Budgets."""
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from app.api.dependencies import AdminOfName, AppContext, LedgerName, Paging, Reader, ReaderOfName, sealed
+from app.api.errors import responses
+from app.api.schemas import EntryOut, LedgerIn, LedgerOut, PageOut
+from app.core.errors import Conflict, UnknownLedger
+from app.usecases import manage_ledgers
+
+router = APIRouter(tags=["ledgers"])
+
+_CREATED: dict[int | str, dict[str, Any]] = {201: {"model": LedgerOut, "description": "Created"}}
+
+
+@router.put("/v1/ledgers/{name}", responses=_CREATED | responses(Conflict))
+def create_ledger(
+    name: LedgerName, body: LedgerIn, app: AppContext, caller: AdminOfName, response: Response
+) -> LedgerOut:
+    """Make a budget that several sketches may share; 200 if the same one exists already. Needs `admin`."""
+    ledger, created = manage_ledgers.create_ledger(app, name, body.accountant, body.total())
+    response.status_code = 201 if created else 200
+    return LedgerOut.of(ledger)
+
+
+@router.get("/v1/ledgers")
+def list_ledgers(app: AppContext, caller: Reader, paging: Paging) -> PageOut[LedgerOut]:
+    """Ledgers by name. Needs `read`."""
+    page = manage_ledgers.list_ledgers(app, caller.sketches, paging.after, paging.limit)
+    return PageOut(items=[LedgerOut.of(ledger) for ledger in page.items], cursor=sealed(page.next))
+
+
+@router.get("/v1/ledgers/{name}", responses=responses(UnknownLedger))
+def get_ledger(name: LedgerName, app: AppContext, caller: ReaderOfName) -> LedgerOut:
+    """Total, spent, remaining, and how many more releases like the last fit. Needs `read`."""
+    return LedgerOut.of(manage_ledgers.get_ledger(app, name))
+
+
+@router.get("/v1/ledgers/{name}/entries", responses=responses(UnknownLedger))
+def list_ledger_entries(name: LedgerName, app: AppContext, caller: ReaderOfName, paging: Paging) -> PageOut[EntryOut]:
+    """The append-only payments, oldest first. Their sum is what is spent. Needs `read`."""
+    page = manage_ledgers.list_entries(app, name, paging.after_number() or 0, paging.limit)
+    return PageOut(items=[EntryOut.of(entry) for entry in page.items], cursor=sealed(page.next))

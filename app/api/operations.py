@@ -1,0 +1,55 @@
+"""For operators: health, metrics, and the documentation page from our own files."""
+
+from importlib import resources
+from pathlib import Path
+
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import FileResponse, RedirectResponse
+from fastapi.staticfiles import StaticFiles
+
+from app.api import metrics
+from app.api.dependencies import AppContext, Operator
+from app.api.errors import responses
+from app.api.schemas import HealthOut
+from app.core.errors import Unavailable
+from app.usecases.check_health import check_ready
+
+router = APIRouter(tags=["operations"])
+
+_DOCS = Path(__file__).parents[1] / "console"
+
+
+@router.get("/livez")
+def livez() -> HealthOut:
+    """The process runs."""
+    return HealthOut()
+
+
+@router.get("/readyz", responses=responses(Unavailable))
+def readyz(app: AppContext) -> HealthOut:
+    """The database answers and has the schema that this version needs."""
+    check_ready(app)
+    return HealthOut()
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+def get_metrics(caller: Operator) -> Response:
+    """Prometheus counters of requests. They tell how much is sent, so they need `admin`."""
+    return Response(metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@router.get("/docs", include_in_schema=False)
+def docs() -> FileResponse:
+    return FileResponse(_DOCS / "docs.html")
+
+
+@router.get("/", include_in_schema=False)
+def home() -> RedirectResponse:
+    return RedirectResponse("/docs")
+
+
+def mount_files(app: FastAPI) -> None:
+    """The page's own script, and swagger-ui's files from the package that ships them; no outside request."""
+    swagger_ui = resources.files("fastapi_swagger") / "resources"
+    app.mount("/static/swagger-ui", StaticFiles(directory=str(swagger_ui)), name="swagger-ui")
+    app.mount("/static", StaticFiles(directory=_DOCS), name="static")

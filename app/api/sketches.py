@@ -1,0 +1,151 @@
+"""Sketches, and the events that go in."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from app.api.decoding import decode_events
+from app.api.dependencies import (
+    AdminOfName,
+    AppContext,
+    IngesterOfName,
+    Paging,
+    Reader,
+    ReaderOfName,
+    RequestKey,
+    SketchName,
+    sealed,
+)
+from app.api.errors import responses
+from app.api.schemas import PageOut, ReceiptOut, SketchIn, SketchOut
+from app.core.claims import Claim
+from app.core.errors import (
+    BadBatch,
+    BodyTooLarge,
+    Conflict,
+    KeyReused,
+    UnknownLedger,
+    UnknownSketch,
+    UnsupportedMediaType,
+)
+from app.usecases import manage_sketches
+from app.usecases.ingest_events import ingest_events
+
+router = APIRouter()
+
+_CREATED: dict[int | str, dict[str, Any]] = {201: {"model": SketchOut, "description": "Created"}}
+
+
+@router.put("/v1/sketches/{name}", tags=["sketches"], responses=_CREATED | responses(Conflict, UnknownLedger))
+def create_sketch(
+    name: SketchName, body: SketchIn, app: AppContext, caller: AdminOfName, response: Response
+) -> SketchOut:
+    """Make a sketch; 200 if the same one exists already. Needs `admin`.
+
+    Releases are paid from a shared `ledger`, or from a `budget` of the sketch's own. The name of a deleted sketch
+    stays taken.
+    """
+    if body.ledger is not None:
+        caller.require_name(body.ledger)
+    sketch, created = manage_sketches.create_sketch(app, name, body.spec())
+    response.status_code = 201 if created else 200
+    return SketchOut.of(sketch)
+
+
+@router.get("/v1/sketches", tags=["sketches"])
+def list_sketches(app: AppContext, caller: Reader, paging: Paging) -> PageOut[SketchOut]:
+    """Sketches by name: public parameters and budget state. Needs `read`."""
+    page = manage_sketches.list_sketches(app, caller.sketches, paging.after, paging.limit)
+    return PageOut(items=[SketchOut.of(sketch) for sketch in page.items], cursor=sealed(page.next))
+
+
+@router.get("/v1/sketches/{name}", tags=["sketches"], responses=responses(UnknownSketch))
+def get_sketch(name: SketchName, app: AppContext, caller: ReaderOfName) -> SketchOut:
+    """Public parameters and budget state; no event count, no key count. Needs `read`."""
+    return SketchOut.of(manage_sketches.get_sketch(app, name))
+
+
+@router.delete("/v1/sketches/{name}", tags=["sketches"], status_code=204, responses=responses(UnknownSketch))
+def delete_sketch(name: SketchName, app: AppContext, caller: AdminOfName) -> None:
+    """Erase the data. The ledger with its history and the snapshots stay, and the name stays taken. Needs `admin`."""
+    manage_sketches.delete_sketch(app, name)
+
+
+async def _body(request: Request) -> bytes:
+    return await request.body()
+
+
+_EVENT = {
+    "oneOf": [
+        {"type": "string", "minLength": 1},
+        {
+            "type": "object",
+            "required": ["key"],
+            "additionalProperties": False,
+            "properties": {
+                "key": {"type": "string", "minLength": 1},
+                "count": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+            },
+        },
+    ]
+}
+_BATCH = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "required": ["events"],
+                "additionalProperties": False,
+                "properties": {"events": {"type": "array", "items": _EVENT}},
+            },
+            "example": {
+                "events": [
+                    "/home",
+                    "/pricing",
+                    {"key": "/home", "count": 400},
+                    {"key": "/pricing", "count": 150},
+                ]
+            },
+        },
+        "text/plain": {"schema": {"type": "string"}, "example": "/home\n/pricing\n/home\n"},
+    },
+}
+
+
+@router.post(
+    "/v1/sketches/{name}/events",
+    tags=["events"],
+    openapi_extra={"requestBody": _BATCH},
+    responses=responses(BadBatch, UnknownSketch, BodyTooLarge, UnsupportedMediaType, KeyReused),
+)
+def post_events(
+    name: SketchName,
+    request: Request,
+    app: AppContext,
+    caller: IngesterOfName,
+    body: Annotated[bytes, Depends(_body)],
+    idempotency_key: RequestKey = None,
+) -> ReceiptOut:
+    """Count one batch of events, in the order given. Needs `ingest`.
+
+    JSON (`{"events": […]}`, an event is a key or `{"key": …, "count": …}`) or text, one key per line, in UTF-8. A key
+    has 1 to 512 bytes. `count` means that many separate events. A batch is atomic: one bad item refuses all of it and
+    the answer names the first hundred. The answer comes after the commit.
+    """
+    headers = request.headers
+    content_type = headers.get("content-type", "")
+    events = decode_events(content_type, headers.get("content-encoding", ""), body, app.max_items)
+    claim = (
+        Claim.of(
+            secret=caller.secret,
+            operation="events",
+            target=name,
+            key=idempotency_key,
+            content=content_type.encode() + b"\0" + body,
+        )
+        if idempotency_key
+        else None
+    )
+    ingest_events(app, name, events, claim)
+    return ReceiptOut(accepted=sum(count for _, count in events))

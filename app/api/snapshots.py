@@ -1,0 +1,145 @@
+"""Plans, releases, and what was released."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from app.api.dependencies import (
+    AppContext,
+    Paging,
+    Reader,
+    ReaderOfName,
+    ReleaserOfName,
+    RequestKey,
+    SketchName,
+    sealed,
+)
+from app.api.errors import responses
+from app.api.rendering import MEDIA_TYPES, rendered
+from app.api.schemas import (
+    PageOut,
+    ParametersPlanIn,
+    PlanIn,
+    PlanOut,
+    SnapshotIn,
+    SnapshotOut,
+    SnapshotSummaryOut,
+)
+from app.core.claims import Claim
+from app.core.errors import (
+    BudgetExhausted,
+    KeyReused,
+    NoMechanism,
+    NoSnapshot,
+    NotAcceptable,
+    UnknownSketch,
+    UnknownSnapshot,
+)
+from app.usecases import read_snapshots
+from app.usecases.plan_release import plan_parameters, plan_sketch
+from app.usecases.release_snapshot import release_snapshot
+
+router = APIRouter()
+
+Top = Annotated[int | None, Query(ge=1, le=65_536, description="Only so many of the largest counts")]
+MinCount = Annotated[int | None, Query(description="Only counts of at least this")]
+
+_SHOWN: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": SnapshotOut,
+        "description": "As JSON, CSV or an SVG picture, by Accept",
+        "content": {media_type: {} for media_type in MEDIA_TYPES if media_type != "application/json"},
+    },
+    304: {"description": "Not modified: you have it already (If-None-Match)"},
+}
+
+
+@router.post("/v1/plan", tags=["snapshots"], responses=responses(NoMechanism))
+def plan(body: ParametersPlanIn, app: AppContext, caller: Reader) -> PlanOut:
+    """What a release would give for these parameters, before a sketch exists. Needs `read`."""
+    return PlanOut.of(plan_parameters(app, body.k, body.terms()))
+
+
+@router.post("/v1/sketches/{name}/plan", tags=["snapshots"], responses=responses(UnknownSketch, NoMechanism))
+def plan_snapshot(name: SketchName, body: PlanIn, app: AppContext, caller: ReaderOfName) -> PlanOut:
+    """What a release would give and cost: noise, threshold, error bounds. Spends nothing. Needs `read`."""
+    return PlanOut.of(plan_sketch(app, name, body.terms()))
+
+
+@router.post(
+    "/v1/sketches/{name}/snapshots",
+    tags=["snapshots"],
+    status_code=201,
+    responses=responses(UnknownSketch, BudgetExhausted, KeyReused, NoMechanism),
+)
+def create_snapshot(
+    name: SketchName,
+    body: SnapshotIn,
+    app: AppContext,
+    caller: ReleaserOfName,
+    response: Response,
+    idempotency_key: RequestKey = None,
+) -> SnapshotOut:
+    """One private release: charge, add noise, store, answer. Needs `release`.
+
+    With an `Idempotency-Key`, a repeated request gets the same snapshot, without new noise or charge. A release that
+    the budget does not cover is refused with 409 and charges nothing.
+    """
+    content = body.model_dump_json().encode()
+    claim = (
+        Claim.of(secret=caller.secret, operation="snapshot", target=name, key=idempotency_key, content=content)
+        if idempotency_key
+        else None
+    )
+    snapshot = release_snapshot(app, name, body.terms(), body.mechanism, claim)
+    response.headers["Location"] = f"/v1/snapshots/{snapshot.id}"
+    return SnapshotOut.of(snapshot)
+
+
+@router.get("/v1/sketches/{name}/snapshots", tags=["snapshots"], responses=responses(UnknownSketch))
+def list_snapshots(
+    name: SketchName, app: AppContext, caller: ReaderOfName, paging: Paging
+) -> PageOut[SnapshotSummaryOut]:
+    """Releases of a sketch, newest first, without their histograms; of a deleted sketch too. Needs `read`."""
+    page = read_snapshots.list_snapshots(app, name, paging.after_number(), paging.limit)
+    return PageOut(items=[SnapshotSummaryOut.of(item) for _, item in page.items], cursor=sealed(page.next))
+
+
+@router.get(
+    "/v1/snapshots/{id}",
+    tags=["snapshots"],
+    response_model=None,
+    responses=_SHOWN | responses(UnknownSnapshot, NotAcceptable),
+)
+def get_snapshot(
+    snapshot_id: Annotated[
+        str, Path(alias="id", pattern=r"^[0-9a-f]{32}$", description="From the answer of a release")
+    ],
+    app: AppContext,
+    caller: Reader,
+    request: Request,
+    top: Top = None,
+    min_count: MinCount = None,
+) -> Response:
+    """A stored release. Free. Needs `read`."""
+    snapshot = read_snapshots.get_snapshot(app, caller, snapshot_id)
+    return rendered(snapshot, request, top=top, min_count=min_count)
+
+
+@router.get(
+    "/v1/sketches/{name}/histogram",
+    tags=["snapshots"],
+    response_model=None,
+    responses=_SHOWN | responses(UnknownSketch, NoSnapshot, NotAcceptable),
+)
+def get_histogram(
+    name: SketchName,
+    app: AppContext,
+    caller: ReaderOfName,
+    request: Request,
+    top: Top = None,
+    min_count: MinCount = None,
+) -> Response:
+    """The newest snapshot. Reading never spends: it answers 404 until something is released. Needs `read`."""
+    snapshot = read_snapshots.newest_snapshot(app, name)
+    return rendered(snapshot, request, top=top, min_count=min_count)

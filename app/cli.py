@@ -1,0 +1,94 @@
+"""The command line: serve, migrate, openapi."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from dataclasses import replace
+
+from app import __version__
+from app.settings import BadSetting, Settings
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = _parser().parse_args(arguments)
+    try:
+        settings = Settings.from_environment(os.environ)
+        options.run(settings, options)
+    except BadSetting as error:
+        sys.exit(f"discreet: {error}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="discreet", description="Private histograms of event streams.")
+    parser.add_argument("--version", action="version", version=f"discreet {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    serve = commands.add_parser("serve", help="migrate the database and answer HTTP")
+    serve.add_argument("--host", help="default: DISCREET_HOST or 127.0.0.1")
+    serve.add_argument("--port", type=int, help="default: DISCREET_PORT or 8000")
+    serve.add_argument("--workers", type=int, help="processes; default: DISCREET_WORKERS or 1")
+    serve.set_defaults(run=_serve)
+
+    migrate = commands.add_parser("migrate", help="bring the database schema up to date and stop")
+    migrate.set_defaults(run=_migrate)
+
+    openapi = commands.add_parser("openapi", help="print the OpenAPI document")
+    openapi.set_defaults(run=_openapi)
+    return parser
+
+
+def _serve(settings: Settings, options: argparse.Namespace) -> None:
+    import uvicorn  # here, so that the other commands start fast
+
+    given = {name: value for name in ("host", "port", "workers") if (value := getattr(options, name)) is not None}
+    settings = replace(settings, **given)
+    _prepare(settings)
+    print(f"Discreet {__version__}: http://{settings.host}:{settings.port}/docs", flush=True)
+    with tempfile.TemporaryDirectory(prefix="discreet-metrics-") as shared:
+        if settings.workers > 1:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared
+        uvicorn.run(
+            "app.main:serving",
+            factory=True,
+            host=settings.host,
+            port=settings.port,
+            workers=settings.workers,
+            server_header=False,
+        )
+
+
+def _prepare(settings: Settings) -> None:
+    """Schema and first key. Safe when several replicas start together."""
+    from app.main import build_context
+    from app.store.migrate import migrate
+    from app.usecases.manage_keys import create_first_key
+
+    context = build_context(settings)
+    migrate(context.database)
+    first = create_first_key(context)
+    context.database.close()
+    if first is not None:
+        print(f"Admin key, shown only now: {first.secret}", flush=True)
+
+
+def _migrate(settings: Settings, _options: argparse.Namespace) -> None:
+    from app.store.database import Database
+    from app.store.migrate import migrate
+
+    database = Database(settings.database_url)
+    migrate(database)
+    database.close()
+    print("The database schema is up to date.")
+
+
+def _openapi(settings: Settings, _options: argparse.Namespace) -> None:
+    from app.main import build_context, create_app
+
+    with tempfile.TemporaryDirectory() as nowhere:  # the document needs no database, but an app has one
+        unused = replace(settings, database_url=f"sqlite:///{nowhere}/unused.db")
+        print(json.dumps(create_app(unused, build_context(unused)).openapi(), indent=2, ensure_ascii=False))
+
+if __name__ == "__main__":
+    main()

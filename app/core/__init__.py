@@ -1,0 +1,1 @@
+"""Pure mathematics: no I/O, clock, framework or hidden randomness."""

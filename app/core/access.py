@@ -1,0 +1,37 @@
+"""Who may do what: scopes, and the names of sketches and ledgers that a key is limited to."""
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from app.core.errors import Forbidden
+
+Scope = Literal["ingest", "read", "release", "admin"]
+
+EVERYTHING = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The caller. `admin` includes the other scopes."""
+
+    id: str
+    scopes: frozenset[str]
+    sketches: str  # a name, or a pattern with *
+    secret: str = field(repr=False)  # the presented key: never stored, never logged
+
+    def require(self, scope: Scope) -> None:
+        if scope not in self.scopes and "admin" not in self.scopes:
+            raise Forbidden(f"This needs a key with the scope {scope!r}.")
+
+    def may_touch(self, name: str) -> bool:
+        return fnmatchcase(name, self.sketches)
+
+    def require_name(self, name: str) -> None:
+        """Decided by the name alone, so it does not tell whether something of that name exists."""
+        if not self.may_touch(name):
+            raise Forbidden(f"This key is limited to names like {self.sketches!r}.")
+
+    def require_unlimited(self) -> None:
+        if self.sketches != EVERYTHING:
+            raise Forbidden("This needs a key that is not limited to named sketches.")

@@ -1,0 +1,99 @@
+"""What a release costs and what a ledger allows, in exact integers.
+
+ε is counted in billionths and δ in units of 1e-18, so sums, comparisons and database columns are whole
+numbers and ten releases of 0.1 are exactly 1. Rounding never favours the requester: a cost is rounded up, a
+budget down. The `basic` accountant adds costs up (basic composition, valid for adaptively chosen costs:
+Rogers, Roth, Ullman & Vadhan 2016).
+"""
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import Self
+
+from app.core.errors import InvalidNumber
+
+EPSILON_DIGITS = 9
+DELTA_DIGITS = 18
+MAX_EPSILON = Decimal(1000)
+
+_EXACT = Context(prec=60)
+
+
+def _units(value: Decimal, digits: int, rounding: str) -> int:
+    return int(value.quantize(Decimal(1).scaleb(-digits), rounding, _EXACT).scaleb(digits, _EXACT))
+
+
+def decimal_text(value: Decimal) -> str:
+    """The shortest exact decimal: "0.5", "1e-6"."""
+    shortest = value.normalize(_EXACT)
+    return f"{shortest:e}" if 0 < abs(shortest) < Decimal("0.0001") else f"{shortest:f}"
+
+
+def decimal_string(units: int, digits: int) -> str:
+    """500000000 billionths are "0.5"."""
+    return decimal_text(Decimal(units).scaleb(-digits, _EXACT))
+
+
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    epsilon_units: int
+    delta_units: int
+
+    @property
+    def epsilon(self) -> Fraction:
+        return Fraction(self.epsilon_units, 10**EPSILON_DIGITS)
+
+    @property
+    def delta(self) -> Fraction:
+        return Fraction(self.delta_units, 10**DELTA_DIGITS)
+
+    def as_strings(self) -> dict[str, str]:
+        return {
+            "epsilon": decimal_string(self.epsilon_units, EPSILON_DIGITS),
+            "delta": decimal_string(self.delta_units, DELTA_DIGITS),
+        }
+
+    @classmethod
+    def _rounded(cls, epsilon: Decimal, delta: Decimal, rounding: str) -> Self:
+        if not 0 < epsilon <= MAX_EPSILON:
+            raise InvalidNumber(f"epsilon must be above 0 and at most {MAX_EPSILON}.")
+        if not 0 <= delta < 1:
+            raise InvalidNumber("delta must be at least 0 and below 1.")
+        amount = cls(_units(epsilon, EPSILON_DIGITS, rounding), _units(delta, DELTA_DIGITS, rounding))
+        if amount.epsilon_units == 0:
+            raise InvalidNumber("epsilon must be at least 1e-9.")
+        return amount
+
+
+@dataclass(frozen=True, slots=True)
+class Cost(_Amount):
+    """What one release is charged. The noise is calibrated to this, not to what was typed."""
+
+    @classmethod
+    def charged(cls, *, epsilon: Decimal | str, delta: Decimal | str) -> Self:
+        return cls._rounded(Decimal(epsilon), Decimal(delta), ROUND_CEILING)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget(_Amount):
+    """What a ledger has in total, has spent, or has left."""
+
+    @classmethod
+    def granted(cls, *, epsilon: Decimal | str, delta: Decimal | str) -> Self:
+        return cls._rounded(Decimal(epsilon), Decimal(delta), ROUND_FLOOR)
+
+    def minus(self, spent: _Amount) -> "Budget":
+        return Budget(self.epsilon_units - spent.epsilon_units, self.delta_units - spent.delta_units)
+
+    def covers(self, cost: Cost) -> bool:
+        return cost.epsilon_units <= self.epsilon_units and cost.delta_units <= self.delta_units
+
+    def how_many(self, cost: Cost) -> int:
+        """How many releases of this cost fit, one after the other."""
+        by_epsilon = self.epsilon_units // cost.epsilon_units
+        return min(by_epsilon, self.delta_units // cost.delta_units) if cost.delta_units else by_epsilon
+
+    def epsilon_beside(self, cost: Cost) -> int:
+        """The largest ε, in units, that fits beside the δ of this cost; 0 where that δ itself does not fit."""
+        return self.epsilon_units if cost.delta_units <= self.delta_units else 0

@@ -1,0 +1,74 @@
+"""What leaves the service: private counts, and how wrong they can be."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBound:
+    """With probability 1 − β, for every key at once (an absent key has the released count 0):
+
+    true count − sketch_low − noise_low ≤ released count ≤ true count + noise_high.
+    """
+
+    noise_low: int  # noise and threshold together
+    noise_high: int
+    sketch_low: int | None  # n/(k+1) for the declared n; None where none was declared, never the true n
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One key of a histogram. With probability 1 − β all true counts lie in their [low, high]."""
+
+    key: str
+    count: int
+    low: int
+    high: int | None  # None where the declared number of events is missing
+
+
+Counts = Mapping[str, int]  # noisy counts by key: the output of a mechanism, safe to publish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One stored release. Everything in it is public: it went through the ledger."""
+
+    id: str
+    sketch: str
+    created_at: datetime
+    mechanism: str
+    theorem: str
+    epsilon: str
+    delta: str
+    beta: str
+    parameters: Mapping[str, object]
+    error_bound: ErrorBound
+    histogram: Sequence[Bar]
+    charged: Sequence[Mapping[str, str]]
+    remaining: Sequence[Mapping[str, str]]  # right after this release
+
+    def document(self) -> dict[str, Any]:
+        """The part that is stored as one value; the rest are columns."""
+        fields = asdict(self)
+        return {name: value for name, value in fields.items() if name not in _COLUMNS}
+
+    @classmethod
+    def of(cls, document: dict[str, Any], *, id: str, sketch: str, created_at: datetime) -> Self:  # noqa: A002
+        parts = document | {
+            "error_bound": ErrorBound(**document["error_bound"]),
+            "histogram": [Bar(**bar) for bar in document["histogram"]],
+        }
+        return cls(id=id, sketch=sketch, created_at=created_at, **parts)
+
+    def selected(self, *, top: int | None, min_count: int | None) -> Self:
+        """The largest `top` bars with at least `min_count`, still in key order."""
+        bars = [bar for bar in self.histogram if min_count is None or bar.count >= min_count]
+        if top is not None:
+            largest = sorted(bars, key=lambda bar: (-bar.count, bar.key))[:top]
+            bars = sorted(largest, key=lambda bar: bar.key)
+        return replace(self, histogram=bars)
+
+
+_COLUMNS = ("id", "sketch", "created_at")

@@ -1,0 +1,1 @@
+"""One module per mechanism, each with its proof note beside it."""

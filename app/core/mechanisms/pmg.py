@@ -1,0 +1,83 @@
+"""Release one stream's sketch as an (ε, δ)-private histogram: PMG.
+
+`alg:PMG` of Lebeda & Tětek with integer noise and the smallest threshold that is private. Neighbours differ by
+one event. Privacy: `lem:PMG-privacy`; error: `lem:PMG-error`, `thm:final_theorem`. Rests on `lem:nb-cases`, so
+it takes a `StreamSketch` and nothing else. Proof note: pmg.md
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from app.core.budget import Cost
+from app.core.errors import NoMechanism
+from app.core.histogram import Bar, Counts, ErrorBound
+from app.core.noise import Sampler, laplace_scale
+from app.core.sketches.stream import StreamSketch
+from app.core.tails import noise_bound, one_key_tail, smallest, two_key_tail
+
+NAME = "pmg"
+VERSION = 1  # of what is drawn and cut; a change that alters the output law takes the next number
+THEOREM = "thm:final_theorem"
+
+
+@dataclass(frozen=True, slots=True)
+class Pmg:
+    """PMG calibrated for k counters and one cost. Holds public parameters only."""
+
+    k: int
+    scale: float  # 1/ε, rounded up until the sampler charges at most ε
+    threshold: int  # t: the smallest noisy count that is reported
+
+    def release(self, sketch: StreamSketch, sample: Sampler) -> Counts:
+        """Noisy counts at or above the threshold, in key order.
+
+        Always draws k + 1 values, so the time does not tell how many keys are stored; the draws of empty slots
+        are dropped with them.
+        """
+        shared, *own = sample(self.scale, self.k + 1)  # η, ζ
+        noisy = {
+            key: sketch.counters[key] + shared + draw for key, draw in zip(sorted(sketch.counters), own, strict=False)
+        }
+        return {key: count for key, count in noisy.items() if count >= self.threshold}
+
+    def parameters(self) -> dict[str, object]:
+        """What a sceptic needs to recompute the guarantee."""
+        return {
+            "noise": "discrete-laplace",
+            "scale": f"{self.scale:.17g}",
+            "threshold": self.threshold,
+            "k": self.k,
+        }
+
+    def error_bound(self, beta: float, expected_events: int | None) -> ErrorBound:
+        """`thm:final_theorem`, with the exact law of the largest noise in place of its union bound."""
+        noise = noise_bound(self.scale, self.k, beta / 2)  # β/2 for each direction
+        sketch_low = None if expected_events is None else expected_events // (self.k + 1)
+        return ErrorBound(noise_low=noise + self.threshold - 1, noise_high=noise, sketch_low=sketch_low)
+
+    def bars(self, counts: Counts, bound: ErrorBound) -> list[Bar]:
+        """A reported key was not cut, so its count is off by the noise and the sketch alone."""
+        above = None if bound.sketch_low is None else bound.noise_high + bound.sketch_low
+        return [
+            Bar(
+                key,
+                count,
+                low=max(1, count - bound.noise_high),
+                high=None if above is None else count + above,
+            )
+            for key, count in counts.items()
+        ]
+
+    def smallest_likely_count(self, beta: float) -> int:
+        """The smallest count in the sketch that is reported with probability 1 − β."""
+        return self.threshold + noise_bound(self.scale, 1, beta)
+
+
+@lru_cache(maxsize=1024)
+def calibrate(k: int, cost: Cost) -> Pmg:
+    """The least noise and the lowest threshold that this cost allows. Needs δ > 0."""
+    if cost.delta == 0:
+        raise NoMechanism("pmg cuts at a threshold and needs a delta above 0, for example 1e-6.")
+    scale = laplace_scale(cost.epsilon)
+    tail = one_key_tail if k == 1 else two_key_tail  # a single counter has no second key on one side (pmg.md)
+    return Pmg(k, scale, smallest(lambda t: tail(scale, t) <= cost.delta, start=1))

@@ -1,0 +1,96 @@
+"""The Misra-Gries sketch of one event stream: `alg:MG` of Lebeda & Tětek, exactly.
+
+Neighbouring streams (one event more or less) give sketches that obey `lem:nb-cases`: at most two keys differ
+on each side, and either one counter differs by one or all do. `mechanisms/pmg.py` rests on that. Three rules
+carry the lemma, and a faster fold must keep them:
+
+- events are folded in arrival order; `(key, count)` is that many events in a row;
+- a counter that has fallen to zero stays until its slot is needed;
+- the slot that is reused is that of the smallest zero key, so eviction does not depend on the stream.
+
+The paper fills the sketch with dummy keys that sort after every real key. Here they are the `k - len(counters)`
+empty slots. Nothing is decremented while a slot is empty (it counts as zero), so a zero counter and an empty
+slot never meet, and which of them would be reused first is never asked.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+Events = Iterable[tuple[str, int]]  # key and how many events in a row, in arrival order
+
+MAX_K = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSketch:
+    """k counters of one stream. Estimates lie in [f(x) − n/(k+1), f(x)] (`fact:MG-error`)."""
+
+    k: int
+    counters: Mapping[str, int] = field(repr=False)  # private data: never in a log
+
+    @classmethod
+    def empty(cls, k: int) -> Self:
+        return cls(k, {})
+
+    def extended(self, events: Events) -> "StreamSketch":
+        """The sketch after these events too."""
+        fold = _Fold(self.k, self.counters)
+        for key, count in events:
+            fold.add(key, count)
+        return StreamSketch(self.k, fold.counters())
+
+
+class _Fold:
+    """`alg:MG` with one shared offset in place of "decrement all".
+
+    A counter's value is its entry minus `offset`. The zero keys of a level are found by one scan when the level
+    is reached. A scan of k entries follows a decrement, and a decrement uses up k earlier increments, so it is
+    at most one step an event.
+    """
+
+    __slots__ = ("empty_slots", "entries", "offset", "zeros")
+
+    def __init__(self, k: int, counters: Mapping[str, int]) -> None:
+        self.entries = dict(counters)
+        self.offset = 0
+        self.empty_slots = k - len(self.entries)
+        self.zeros = self._zero_keys()
+
+    def _zero_keys(self) -> list[str]:
+        """Zero keys of this level, smallest last. Those incremented since are skipped when they come up."""
+        return sorted((key for key, entry in self.entries.items() if entry == self.offset), reverse=True)
+
+    def add(self, key: str, count: int) -> None:
+        entry = self.entries.get(key)
+        if entry is not None:  # branch 1
+            self.entries[key] = entry + count
+        elif self.empty_slots:  # branch 3: no counter has ever been decremented, so the zero slots are the empty ones
+            self.empty_slots -= 1
+            self.entries[key] = self.offset + count
+        else:
+            self._add_unstored(key, count)
+
+    def _add_unstored(self, key: str, count: int) -> None:
+        evicted = self._pop_zero_key()
+        if evicted is None:  # branch 2, as many events at once as all counters can pay for
+            smallest = min(self.entries.values()) - self.offset
+            decrement = min(count, smallest)
+            self.offset += decrement
+            count -= decrement
+            self.zeros = self._zero_keys()
+            if count == 0:
+                return
+            evicted = self.zeros.pop()  # count outlasted the smallest counter, so it is zero now
+        del self.entries[evicted]  # branch 3
+        self.entries[key] = self.offset + count
+
+    def _pop_zero_key(self) -> str | None:
+        while self.zeros:
+            key = self.zeros.pop()
+            if self.entries[key] == self.offset:
+                return key
+        return None
+
+    def counters(self) -> dict[str, int]:
+        return {key: entry - self.offset for key, entry in self.entries.items()}

@@ -1,0 +1,88 @@
+"""Wires settings, database, noise, clock, routes and error table. Only this module and `cli.py` see everything."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from app import __version__
+from app.api import errors, keys, ledgers, operations, sketches, snapshots
+from app.api.middleware import Guard
+from app.core.errors import Forbidden, InvalidRequest, Unauthenticated, Unavailable
+from app.core.noise import Sampler, discrete_laplace
+from app.settings import Settings
+from app.store.database import Database
+from app.usecases.context import Context
+
+_DESCRIPTION = """
+Sketches of event streams in, differentially private histograms out, every release paid for.
+
+**Try it here**: press *Authorize* and paste a key (the first start printed one). Then, from top to bottom: make a
+sketch, post events, plan, release a snapshot, read the histogram. The examples work as they stand. The default budget
+covers two of the example releases; the third is refused.
+
+Amounts (ε, δ, β) may be sent as decimal strings or numbers and come back as strings, exactly as charged. Errors are
+RFC 9457 problems whose `type` is stable. Every operation may also answer 401 `unauthenticated`, 403 `forbidden`,
+422 `invalid-request` or `invalid-number`, and 503 `unavailable`.
+"""
+
+_NO_TELEMETRY = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
+
+
+def build_context(settings: Settings, sample: Sampler = discrete_laplace) -> Context:
+    """`sample` is for tests alone: no setting and no request reaches it."""
+    return Context(
+        database=Database(settings.database_url),
+        sample=sample,
+        now=lambda: datetime.now(UTC),
+        admin_key=settings.admin_key,
+        max_k=settings.max_k,
+        max_items=settings.max_batch_items,
+    )
+
+
+def create_app(settings: Settings, context: Context) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        context.database.close()
+
+    app = FastAPI(
+        title="Discreet",
+        version=__version__,
+        description=_DESCRIPTION,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        generate_unique_id_function=_operation_id,
+        telemetry=_NO_TELEMETRY,  # type: ignore[arg-type]  # it would export request bodies
+    )
+    app.state.context = context
+    app.add_middleware(Guard, max_body_bytes=settings.max_body_bytes)
+    errors.install(app)
+    everywhere = errors.responses(Unauthenticated, Forbidden, InvalidRequest, Unavailable)
+    for module in (ledgers, sketches, snapshots, keys):
+        app.include_router(module.router, responses=everywhere)
+    app.include_router(operations.router)
+    operations.mount_files(app)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+def serving() -> FastAPI:
+    """What a worker runs; `discreet serve` has migrated the database before it starts one."""
+    settings = Settings.from_environment(os.environ)
+    return create_app(settings, build_context(settings))

@@ -1,0 +1,56 @@
+"""Environment variables -> one frozen object."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from app.core.sketches.stream import MAX_K
+
+_SMALLEST_ADMIN_KEY = 16
+
+
+class BadSetting(Exception):
+    """A setting that the service cannot start with; says what to change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    database_url: str = "sqlite:///data/discreet.db"
+    admin_key: str | None = field(default=None, repr=False)
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    max_body_bytes: int = 16 * 1024 * 1024
+    max_batch_items: int = 1_000_000
+    max_k: int = MAX_K
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        given = {
+            name: value
+            for name in cls.__dataclass_fields__
+            if (value := environment.get(f"DISCREET_{name.upper()}", "").strip())
+        }
+        texts = {name: given.pop(name) for name in ("database_url", "admin_key", "host") if name in given}
+        numbers = {name: _whole_number(name, value) for name, value in given.items()}
+        return cls(**texts, **numbers)  # type: ignore[arg-type]  # the two dicts hold what each field takes
+
+    def __post_init__(self) -> None:
+        if self.admin_key is not None and len(self.admin_key) < _SMALLEST_ADMIN_KEY:
+            raise BadSetting(f"DISCREET_ADMIN_KEY must have at least {_SMALLEST_ADMIN_KEY} characters.")
+        if self.database_url in ("sqlite://", "sqlite:///", "sqlite:///:memory:"):
+            raise BadSetting("DISCREET_DATABASE_URL must name a SQLite file: the ledger has to outlive the process.")
+        if not 1 <= self.max_k <= MAX_K:
+            raise BadSetting(f"DISCREET_MAX_K must be from 1 to {MAX_K}.")
+        if not 0 <= self.port <= 65535:
+            raise BadSetting("DISCREET_PORT must be from 0 to 65535.")
+        for name in ("workers", "max_body_bytes", "max_batch_items"):
+            if getattr(self, name) < 1:
+                raise BadSetting(f"DISCREET_{name.upper()} must be at least 1.")
+
+
+def _whole_number(name: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise BadSetting(f"DISCREET_{name.upper()} must be a whole number, not {value!r}.") from None

@@ -1,0 +1,89 @@
+"""Sketches: public parameters in one table, private state in another."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import Session
+
+from app.core.errors import UnknownSketch
+from app.core.sketches import state
+from app.core.sketches.stream import StreamSketch
+from app.store.rows import inserted, like
+from app.store.tables import SketchRow, StateRow
+
+
+def create(
+    session: Session,
+    *,
+    name: str,
+    ledger_id: int,
+    k: int,
+    unit: str,
+    max_contributions: int,
+    description: str,
+    now: datetime,
+) -> bool:
+    """Make the sketch, empty; False, and nothing changed, where the name is taken."""
+    values = {
+        "name": name,
+        "ledger_id": ledger_id,
+        "k": k,
+        "unit": unit,
+        "max_contributions": max_contributions,
+        "description": description,
+        "created_at": now,
+    }
+    if not inserted(session, SketchRow, values):
+        return False
+    row = get(session, name)
+    session.add(StateRow(sketch_id=row.id, state=state.encode(StreamSketch.empty(k))))
+    session.flush()
+    return True
+
+
+def find(session: Session, name: str) -> SketchRow | None:
+    """The row of this name, deleted or not."""
+    return session.scalar(select(SketchRow).where(SketchRow.name == name))
+
+
+def get(session: Session, name: str) -> SketchRow:
+    row = find(session, name)
+    if row is None:
+        raise UnknownSketch(f"There is no sketch named {name!r}.")
+    return row
+
+
+def get_live(session: Session, name: str) -> SketchRow:
+    row = get(session, name)
+    if row.deleted_at is not None:
+        raise UnknownSketch(f"The sketch {name!r} was deleted; its snapshots and ledger stay.")
+    return row
+
+
+def page(session: Session, pattern: str, after: str, limit: int) -> Sequence[SketchRow]:
+    query = select(SketchRow).where(
+        SketchRow.name > after, like(SketchRow.name, pattern), SketchRow.deleted_at.is_(None)
+    )
+    return session.scalars(query.order_by(SketchRow.name).limit(limit)).all()
+
+
+def load(session: Session, row: SketchRow, *, for_update: bool) -> StreamSketch:
+    """The private counters. Writers lock the row, so that concurrent batches queue and none is lost."""
+    query = select(StateRow.state).where(StateRow.sketch_id == row.id)
+    stored = session.scalar(query.with_for_update() if for_update else query)
+    if stored is None:
+        raise UnknownSketch(f"The sketch {row.name!r} was deleted; its snapshots and ledger stay.")
+    return state.decode(stored)
+
+
+def save(session: Session, row: SketchRow, sketch: StreamSketch) -> None:
+    statement = update(StateRow).where(StateRow.sketch_id == row.id).values(state=state.encode(sketch))
+    session.connection().execute(statement)
+
+
+def erase(session: Session, row: SketchRow, now: datetime) -> None:
+    """Forget the data; the row stays, because its name must not come back with a fresh budget."""
+    session.connection().execute(delete(StateRow).where(StateRow.sketch_id == row.id))
+    row.deleted_at = now
+    session.flush()

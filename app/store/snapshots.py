@@ -1,0 +1,35 @@
+"""Stored releases."""
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from app.core.histogram import Snapshot
+from app.store.tables import SketchRow, SnapshotRow
+
+
+def add(session: Session, snapshot: Snapshot, sketch_id: int) -> None:
+    row = SnapshotRow(id=snapshot.id, sketch_id=sketch_id, created_at=snapshot.created_at, document=snapshot.document())
+    session.add(row)
+    session.flush()
+
+
+def find(session: Session, snapshot_id: str) -> Snapshot | None:
+    row = session.execute(_query().where(SnapshotRow.id == snapshot_id)).one_or_none()
+    return None if row is None else _snapshot(row[0], row[1])
+
+
+def page(session: Session, sketch: SketchRow, before: int | None, limit: int) -> list[tuple[int, Snapshot]]:
+    """Newest first, each with its number."""
+    query = _query().where(SnapshotRow.sketch_id == sketch.id)
+    if before is not None:
+        query = query.where(SnapshotRow.number < before)
+    rows = session.execute(query.order_by(SnapshotRow.number.desc()).limit(limit)).all()
+    return [(row.number, _snapshot(row, sketch_name)) for row, sketch_name in rows]
+
+
+def _query() -> Select[SnapshotRow, str]:
+    return select(SnapshotRow, SketchRow.name).join(SketchRow, SketchRow.id == SnapshotRow.sketch_id)
+
+
+def _snapshot(row: SnapshotRow, sketch_name: str) -> Snapshot:
+    return Snapshot.of(row.document, id=row.id, sketch=sketch_name, created_at=row.created_at)

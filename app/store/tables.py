@@ -1,0 +1,178 @@
+"""The tables. Amounts are whole numbers (billionths of ε, 1e-18 of δ); invariants are stated here a second time."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from app.core.budget import Budget, Cost
+
+NAME_LENGTH = 100
+
+_RowNumber = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up only an INTEGER PRIMARY KEY
+
+
+class Utc(TypeDecorator[datetime]):
+    """A moment in UTC; SQLite gives it back without its zone."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return value if value is None or value.tzinfo else value.replace(tzinfo=UTC)
+
+
+class Table(DeclarativeBase):
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+class LedgerRow(Table):
+    """A budget. `spent` moves only with an entry, in one transaction (`store/ledger.py`)."""
+
+    __tablename__ = "ledgers"
+    __table_args__ = (
+        CheckConstraint("epsilon_spent >= 0 AND epsilon_spent <= epsilon_total", name="epsilon_within_total"),
+        CheckConstraint("delta_spent >= 0 AND delta_spent <= delta_total", name="delta_within_total"),
+        CheckConstraint("accountant IN ('basic')", name="known_accountant"),
+    )
+
+    id: Mapped[int] = mapped_column(_RowNumber, primary_key=True)
+    name: Mapped[str] = mapped_column(String(NAME_LENGTH), unique=True)
+    accountant: Mapped[str] = mapped_column(String(16))
+    epsilon_total: Mapped[int] = mapped_column(BigInteger)
+    delta_total: Mapped[int] = mapped_column(BigInteger)
+    epsilon_spent: Mapped[int] = mapped_column(BigInteger, default=0)
+    delta_spent: Mapped[int] = mapped_column(BigInteger, default=0)
+    created_at: Mapped[datetime] = mapped_column(Utc)
+
+    @property
+    def total(self) -> Budget:
+        return Budget(self.epsilon_total, self.delta_total)
+
+    @property
+    def spent(self) -> Budget:
+        return Budget(self.epsilon_spent, self.delta_spent)
+
+    @property
+    def remaining(self) -> Budget:
+        return self.total.minus(self.spent)
+
+
+class SketchRow(Table):
+    """Public parameters. A deleted sketch keeps its row, so that its name stays taken."""
+
+    __tablename__ = "sketches"
+    __table_args__ = (
+        CheckConstraint("k >= 1", name="k_positive"),
+        CheckConstraint("unit IN ('event')", name="known_unit"),
+        CheckConstraint("max_contributions >= 1", name="max_contributions_positive"),
+    )
+
+    id: Mapped[int] = mapped_column(_RowNumber, primary_key=True)
+    name: Mapped[str] = mapped_column(String(NAME_LENGTH), unique=True)
+    ledger_id: Mapped[int] = mapped_column(ForeignKey("ledgers.id"), index=True)
+    k: Mapped[int] = mapped_column(Integer)
+    unit: Mapped[str] = mapped_column(String(16))
+    max_contributions: Mapped[int] = mapped_column(Integer)
+    description: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(Utc)
+    deleted_at: Mapped[datetime | None] = mapped_column(Utc)
+
+
+class StateRow(Table):
+    """The private data of a sketch: one binary value. Apart from the parameters, so that no listing reads it."""
+
+    __tablename__ = "sketch_states"
+
+    sketch_id: Mapped[int] = mapped_column(ForeignKey("sketches.id"), primary_key=True, autoincrement=False)
+    state: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class SnapshotRow(Table):
+    """One release, as it was answered."""
+
+    __tablename__ = "snapshots"
+    __table_args__ = (Index(None, "sketch_id", "number"),)
+
+    number: Mapped[int] = mapped_column(_RowNumber, primary_key=True)
+    id: Mapped[str] = mapped_column(String(32), unique=True)
+    sketch_id: Mapped[int] = mapped_column(ForeignKey("sketches.id"))
+    created_at: Mapped[datetime] = mapped_column(Utc)
+    document: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+
+class EntryRow(Table):
+    """One payment. Never updated, never deleted; holds what was run, so that history can be read again."""
+
+    __tablename__ = "ledger_entries"
+    __table_args__ = (
+        UniqueConstraint("ledger_id", "snapshot_id"),
+        Index(None, "ledger_id", "number"),
+        CheckConstraint("epsilon > 0 AND delta >= 0", name="cost_positive"),
+    )
+
+    number: Mapped[int] = mapped_column(_RowNumber, primary_key=True)
+    ledger_id: Mapped[int] = mapped_column(ForeignKey("ledgers.id"))
+    # Deferred: the payment comes before the snapshot that it pays for, and the commit refuses one without the other.
+    snapshot_id: Mapped[str] = mapped_column(
+        ForeignKey("snapshots.id", deferrable=True, initially="DEFERRED"), index=True
+    )
+    created_at: Mapped[datetime] = mapped_column(Utc)
+    mechanism: Mapped[str] = mapped_column(String(32))
+    mechanism_version: Mapped[int] = mapped_column(Integer)
+    parameters: Mapped[dict[str, Any]] = mapped_column(JSON)
+    epsilon: Mapped[int] = mapped_column(BigInteger)
+    delta: Mapped[int] = mapped_column(BigInteger)
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(self.epsilon, self.delta)
+
+
+class RequestRow(Table):
+    """A claimed Idempotency-Key. Both values are hashes keyed with the caller's secret, which is stored nowhere."""
+
+    __tablename__ = "requests"
+
+    claim: Mapped[bytes] = mapped_column(LargeBinary(32), primary_key=True)
+    fingerprint: Mapped[bytes] = mapped_column(LargeBinary(32))
+    snapshot_id: Mapped[str | None] = mapped_column(ForeignKey("snapshots.id"))
+    created_at: Mapped[datetime] = mapped_column(Utc)
+
+
+class KeyRow(Table):
+    """An API key. The secret is 256 random bits, so one SHA-256 of it cannot be searched."""
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    name: Mapped[str] = mapped_column(String(NAME_LENGTH))
+    secret_hash: Mapped[bytes] = mapped_column(LargeBinary(32))
+    scopes: Mapped[list[str]] = mapped_column(JSON)
+    sketches: Mapped[str] = mapped_column(String(NAME_LENGTH))
+    created_at: Mapped[datetime] = mapped_column(Utc)
+    revoked_at: Mapped[datetime | None] = mapped_column(Utc)

@@ -1,0 +1,11 @@
+"""Can this process serve? Only the database and its schema decide."""
+
+from app.core.errors import Unavailable
+from app.store import migrate
+from app.usecases.context import Context
+
+
+def check_ready(context: Context) -> None:
+    with context.database.reading() as session:
+        if not migrate.is_current(session.connection()):
+            raise Unavailable("The database schema is not the one this version needs; run: discreet migrate.")

@@ -1,0 +1,18 @@
+"""What every use case needs: the database, the noise, the clock. Chosen once, in `main.py`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from app.core.noise import Sampler
+from app.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    database: Database
+    sample: Sampler
+    now: Callable[[], datetime]
+    admin_key: str | None = field(repr=False)  # DISCREET_ADMIN_KEY
+    max_k: int
+    max_items: int

@@ -1,0 +1,102 @@
+"""Make, list and revoke API keys, and recognise a caller by one."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from hmac import compare_digest
+
+from sqlalchemy.orm import Session
+
+from app.core.access import EVERYTHING, Principal, Scope
+from app.core.errors import Unauthenticated
+from app.store import keys
+from app.store.tables import KeyRow
+from app.usecases.context import Context
+from app.usecases.paging import Page, paged
+
+_PREFIX = "dsk"  # so that secret scanners know one
+_NOBODY = bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyView:
+    id: str
+    name: str
+    scopes: Sequence[str]
+    sketches: str
+    created_at: datetime
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key with its secret, which exists only here and in the caller's hands."""
+
+    key: KeyView
+    secret: str = field(repr=False)
+
+
+def create_key(context: Context, name: str, scopes: Sequence[Scope], sketches: str) -> NewKey:
+    with context.database.writing() as session:
+        return _add(session, name, scopes, sketches, context.now())
+
+
+def create_first_key(context: Context) -> NewKey | None:
+    """The first start's admin key: made where no key exists and none was given by the environment."""
+    if context.admin_key is not None:
+        return None
+    with context.database.starting() as session:
+        if keys.any_exist(session):
+            return None
+        return _add(session, "first start", ["admin"], EVERYTHING, context.now())
+
+
+def _add(session: Session, name: str, scopes: Sequence[Scope], sketches: str, now: datetime) -> NewKey:
+    key_id = secrets.token_hex(8)
+    secret = f"{_PREFIX}_{key_id}_{secrets.token_urlsafe(32)}"
+    row = KeyRow(
+        id=key_id,
+        name=name,
+        secret_hash=_hash(secret),
+        scopes=sorted(scopes),
+        sketches=sketches,
+        created_at=now,
+        revoked_at=None,
+    )
+    keys.add(session, row)
+    return NewKey(_view(row), secret)
+
+
+def list_keys(context: Context, after: str | None, limit: int) -> Page[KeyView]:
+    with context.database.reading() as session:
+        rows = keys.page(session, after or "", limit + 1)
+        return paged([_view(row) for row in rows], limit, lambda last: last.id)
+
+
+def revoke_key(context: Context, key_id: str) -> None:
+    with context.database.writing() as session:
+        keys.revoke(session, key_id, context.now())
+
+
+def authenticate(context: Context, secret: str) -> Principal:
+    """The caller behind a key, or Unauthenticated; secrets are compared as hashes and in constant time."""
+    presented = _hash(secret)
+    if context.admin_key is not None and compare_digest(_hash(context.admin_key), presented):
+        return Principal("environment", frozenset(["admin"]), EVERYTHING, secret)
+    key_id = secret.removeprefix(f"{_PREFIX}_").partition("_")[0]
+    with context.database.reading() as session:
+        row = keys.find(session, key_id)
+    known = compare_digest(row.secret_hash if row else _NOBODY, presented)
+    if row is None or not known or row.revoked_at is not None:
+        raise Unauthenticated("The key is unknown or revoked. Send a valid one as: Authorization: Bearer <key>.")
+    return Principal(row.id, frozenset(row.scopes), row.sketches, secret)
+
+
+def _hash(secret: str) -> bytes:
+    return sha256(secret.encode()).digest()
+
+
+def _view(row: KeyRow) -> KeyView:
+    return KeyView(row.id, row.name, row.scopes, row.sketches, row.created_at, row.revoked_at)

@@ -1,0 +1,93 @@
+"""Make and read budgets."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from app.core.budget import Budget
+from app.core.errors import Conflict
+from app.store import ledger
+from app.store.tables import LedgerRow
+from app.usecases.context import Context
+from app.usecases.paging import Page, paged
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerView:
+    """The public state of a ledger. It moves with releases, never with events."""
+
+    name: str
+    accountant: str
+    total: Budget
+    spent: Budget
+    remaining: Budget
+    releases_like_the_last: int | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EntryView:
+    number: int
+    created_at: datetime
+    snapshot: str
+    mechanism: str
+    mechanism_version: int
+    parameters: dict[str, object]
+    cost: dict[str, str]
+
+
+def create_ledger(context: Context, name: str, accountant: str, total: Budget) -> tuple[LedgerView, bool]:
+    """The ledger, and whether it is new. Asking for an existing one in the same words is fine."""
+    with context.database.writing() as session:
+        created = ledger.create(session, name, accountant, total, context.now())
+        row = ledger.get(session, name)
+        if not same_ledger(row, accountant, total):
+            raise Conflict(f"A ledger named {name!r} exists with another budget or accountant.")
+        return view(session, row), created
+
+
+def same_ledger(row: LedgerRow, accountant: str, total: Budget) -> bool:
+    return row.accountant == accountant and row.total == total
+
+
+def get_ledger(context: Context, name: str) -> LedgerView:
+    with context.database.reading() as session:
+        return view(session, ledger.get(session, name))
+
+
+def list_ledgers(context: Context, names: str, after: str | None, limit: int) -> Page[LedgerView]:
+    with context.database.reading() as session:
+        rows = ledger.page(session, names, after or "", limit + 1)
+        return paged([view(session, row) for row in rows], limit, lambda last: last.name)
+
+
+def list_entries(context: Context, name: str, after: int, limit: int) -> Page[EntryView]:
+    with context.database.reading() as session:
+        rows = ledger.entries(session, ledger.get(session, name).id, after, limit + 1)
+        views = [
+            EntryView(
+                row.number,
+                row.created_at,
+                row.snapshot_id,
+                row.mechanism,
+                row.mechanism_version,
+                row.parameters,
+                row.cost.as_strings(),
+            )
+            for row in rows
+        ]
+        return paged(views, limit, lambda last: str(last.number))
+
+
+def view(session: Session, row: LedgerRow) -> LedgerView:
+    last = ledger.last_entry(session, row.id)
+    return LedgerView(
+        name=row.name,
+        accountant=row.accountant,
+        total=row.total,
+        spent=row.spent,
+        remaining=row.remaining,
+        releases_like_the_last=row.remaining.how_many(last.cost) if last else None,
+        created_at=row.created_at,
+    )

@@ -1,0 +1,124 @@
+"""Make, read and delete sketches."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from app.core.budget import Budget
+from app.core.errors import Conflict, InvalidNumber
+from app.store import ledger, sketches
+from app.store.tables import LedgerRow, SketchRow
+from app.usecases import manage_ledgers
+from app.usecases.context import Context
+from app.usecases.manage_ledgers import LedgerView
+from app.usecases.paging import Page, paged
+
+
+@dataclass(frozen=True, slots=True)
+class OwnBudget:
+    """A ledger of the sketch's own, named after it."""
+
+    total: Budget
+    accountant: str
+
+
+@dataclass(frozen=True, slots=True)
+class SketchSpec:
+    """What a sketch is made from. `ledger` is the name of a shared one, or a budget of its own."""
+
+    k: int
+    unit: str
+    max_contributions: int
+    ledger: str | OwnBudget
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class SketchView:
+    """Public parameters and budget state; nothing that depends on the events."""
+
+    name: str
+    k: int
+    unit: str
+    max_contributions: int
+    description: str
+    ledger: LedgerView
+    created_at: datetime
+
+
+def create_sketch(context: Context, name: str, spec: SketchSpec) -> tuple[SketchView, bool]:
+    """The sketch, and whether it is new. Asking for an existing one in the same words is fine."""
+    if spec.k > context.max_k:
+        raise InvalidNumber(f"k may be at most {context.max_k} on this server.")
+    with context.database.writing() as session:
+        created = sketches.find(session, name) is None and _insert(session, name, spec, context.now())
+        row = sketches.find(session, name)
+        if row is None:
+            raise Conflict(f"A ledger named {name!r} exists: name it as `ledger`, or choose another sketch name.")
+        if row.deleted_at is not None:
+            raise Conflict(f"A deleted sketch was named {name!r}; its name stays taken.")
+        paid_by = ledger.read(session, row.ledger_id)
+        if not _same(row, paid_by, spec):
+            raise Conflict(f"A sketch named {name!r} exists with other parameters.")
+        return _view(session, row, paid_by), created
+
+
+def _insert(session: Session, name: str, spec: SketchSpec, now: datetime) -> bool:
+    if isinstance(spec.ledger, OwnBudget):
+        if not ledger.create(session, name, spec.ledger.accountant, spec.ledger.total, now):
+            return False
+        paid_by = ledger.get(session, name)
+    else:
+        paid_by = ledger.get(session, spec.ledger)
+    return sketches.create(
+        session,
+        name=name,
+        ledger_id=paid_by.id,
+        k=spec.k,
+        unit=spec.unit,
+        max_contributions=spec.max_contributions,
+        description=spec.description,
+        now=now,
+    )
+
+
+def _same(row: SketchRow, paid_by: LedgerRow, spec: SketchSpec) -> bool:
+    asked = (spec.k, spec.unit, spec.max_contributions, spec.description)
+    if (row.k, row.unit, row.max_contributions, row.description) != asked:
+        return False
+    if isinstance(spec.ledger, OwnBudget):
+        own = paid_by.name == row.name
+        return own and manage_ledgers.same_ledger(paid_by, spec.ledger.accountant, spec.ledger.total)
+    return paid_by.name == spec.ledger
+
+
+def get_sketch(context: Context, name: str) -> SketchView:
+    with context.database.reading() as session:
+        row = sketches.get_live(session, name)
+        return _view(session, row, ledger.read(session, row.ledger_id))
+
+
+def list_sketches(context: Context, names: str, after: str | None, limit: int) -> Page[SketchView]:
+    with context.database.reading() as session:
+        rows = sketches.page(session, names, after or "", limit + 1)
+        views = [_view(session, row, ledger.read(session, row.ledger_id)) for row in rows]
+        return paged(views, limit, lambda last: last.name)
+
+
+def delete_sketch(context: Context, name: str) -> None:
+    """Erase the data. The ledger's history, the snapshots and the claim on the name stay."""
+    with context.database.writing() as session:
+        sketches.erase(session, sketches.get_live(session, name), context.now())
+
+
+def _view(session: Session, row: SketchRow, paid_by: LedgerRow) -> SketchView:
+    return SketchView(
+        name=row.name,
+        k=row.k,
+        unit=row.unit,
+        max_contributions=row.max_contributions,
+        description=row.description,
+        ledger=manage_ledgers.view(session, paid_by),
+        created_at=row.created_at,
+    )

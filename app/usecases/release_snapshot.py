@@ -1,0 +1,54 @@
+"""One private release: claim, charge, noise and stored snapshot are one transaction."""
+
+from datetime import datetime
+from uuid import uuid4
+
+from sqlalchemy.orm import Session
+
+from app.core.budget import decimal_text
+from app.core.claims import Claim
+from app.core.histogram import Snapshot
+from app.core.planner import choose
+from app.store import ledger, requests, sketches, snapshots
+from app.store.tables import SketchRow
+from app.usecases import read_snapshots
+from app.usecases.context import Context
+from app.usecases.plan_release import Terms
+
+
+def release_snapshot(context: Context, name: str, terms: Terms, mechanism: str, claim: Claim | None) -> Snapshot:
+    """Charge, draw, store, commit, and only then answer. A retry under the same claim gets the stored snapshot."""
+    with context.database.writing() as session:
+        now = context.now()
+        earlier = requests.claim(session, claim, now) if claim else None
+        if earlier is not None and earlier.snapshot_id is not None:
+            return read_snapshots.load(session, earlier.snapshot_id)
+        row = sketches.get_live(session, name)
+        snapshot = _release(context, session, row, terms, mechanism, now)
+        snapshots.add(session, snapshot, row.id)
+        if claim is not None:
+            requests.settle(session, claim, snapshot.id)
+    return snapshot
+
+
+def _release(
+    context: Context, session: Session, row: SketchRow, terms: Terms, mechanism: str, now: datetime
+) -> Snapshot:
+    offer = choose(terms.question(row.k), mechanism)
+    snapshot_id = uuid4().hex
+    remaining = ledger.charge(session, [row.ledger_id], terms.cost, offer, snapshot_id, now)  # before any data are read
+    counts = offer.calibrated.release(sketches.load(session, row, for_update=False), context.sample)
+    return Snapshot(
+        id=snapshot_id,
+        sketch=row.name,
+        created_at=now,
+        mechanism=offer.mechanism,
+        theorem=offer.theorem,
+        beta=decimal_text(terms.beta),
+        parameters=offer.calibrated.parameters(),
+        error_bound=offer.error_bound,
+        histogram=offer.calibrated.bars(counts, offer.error_bound),
+        charged=[{"ledger": name, **terms.cost.as_strings()} for name, _ in remaining],
+        remaining=[{"ledger": name, **left.as_strings()} for name, left in remaining],
+        **terms.cost.as_strings(),
+    )
