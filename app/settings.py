@@ -38,7 +38,9 @@ class Settings:
     def __post_init__(self) -> None:
         if self.admin_key is not None and len(self.admin_key) < _SMALLEST_ADMIN_KEY:
             raise BadSetting(f"DISCREET_ADMIN_KEY must have at least {_SMALLEST_ADMIN_KEY} characters.")
-        if self.database_url in ("sqlite://", "sqlite:///", "sqlite:///:memory:"):
+        if not self.database_url.startswith(("sqlite:///", "postgresql://", "postgresql+psycopg://")):
+            raise BadSetting("DISCREET_DATABASE_URL must start with sqlite:/// or postgresql://.")
+        if self.database_url in ("sqlite:///", "sqlite:///:memory:"):
             raise BadSetting("DISCREET_DATABASE_URL must name a SQLite file: the ledger has to outlive the process.")
         if not 1 <= self.max_k <= MAX_K:
             raise BadSetting(f"DISCREET_MAX_K must be from 1 to {MAX_K}.")

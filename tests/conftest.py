@@ -2,7 +2,10 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Protocol
+from uuid import uuid4
 
 import pytest
 from fastapi.testclient import TestClient
@@ -32,26 +35,33 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A migrated database of this test's own."""
-    if request.param == "sqlite":
-        path = tmp_path / "discreet.db"
-        shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
-        yield f"sqlite:///{path}"
-    else:
-        with request.getfixturevalue("postgresql_server").database() as url:
-            yield url
+class NewDatabase(Protocol):
+    """Each call makes a database of the test's own and gives its URL."""
+
+    def __call__(self, *, migrated: bool = True) -> str: ...
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A database with no table in it."""
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'empty.db'}"
-    else:
-        with request.getfixturevalue("postgresql_server").database(migrated=False) as url:
-            yield url
+def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewDatabase]:
+    with ExitStack() as databases:
+
+        def sqlite(*, migrated: bool = True) -> str:
+            path = tmp_path / f"{uuid4().hex}.db"
+            if migrated:
+                shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
+            return f"sqlite:///{path}"
+
+        def postgresql(*, migrated: bool = True) -> str:
+            server = request.getfixturevalue("postgresql_server")
+            url: str = databases.enter_context(server.database(migrated=migrated))
+            return url
+
+        yield sqlite if request.param == "sqlite" else postgresql
+
+
+@pytest.fixture
+def database_url(new_database: NewDatabase) -> str:
+    return new_database()
 
 
 @pytest.fixture

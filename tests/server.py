@@ -5,10 +5,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx2
 
@@ -20,7 +22,8 @@ _START_SECONDS = 60
 @dataclass
 class Server:
     url: str
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
+    log: Path  # what it printed, standard error included
 
     def client(self) -> httpx2.Client:
         return httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {ADMIN_KEY}"}, timeout=60)
@@ -47,10 +50,12 @@ def start(database_url: str, *, workers: int = 1, admin_key: str | None = ADMIN_
         **({"DISCREET_ADMIN_KEY": admin_key} if admin_key else {}),
     }
     command = [sys.executable, "-m", "app.cli", "serve", "--port", str(port), "--workers", str(workers)]
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
-    return Server(f"http://127.0.0.1:{port}", process)
+    descriptor, log = tempfile.mkstemp(prefix="discreet-server-", suffix=".log")
+    with os.fdopen(descriptor, "wb") as out:
+        process = subprocess.Popen(
+            command, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    return Server(f"http://127.0.0.1:{port}", process, Path(log))
 
 
 def wait_until_ready(server: Server) -> None:
@@ -65,7 +70,7 @@ def wait_until_ready(server: Server) -> None:
             break
         time.sleep(0.05)
     server.process.kill()
-    raise AssertionError(f"the server did not start:\n{server.process.communicate()[0]}")
+    raise AssertionError(f"the server did not start:\n{server.log.read_text()}")
 
 
 @contextmanager
@@ -77,3 +82,4 @@ def running(database_url: str, *, workers: int = 1) -> Iterator[Server]:
     finally:
         if server.process.poll() is None:
             server.kill()
+        server.log.unlink()

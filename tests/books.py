@@ -1,0 +1,49 @@
+"""Read the ledger and the sketches behind the service's back, to check its promises."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+
+from app.store import sketches
+from app.store.database import Database
+from app.store.tables import EntryRow, LedgerRow, SnapshotRow
+
+
+@dataclass(frozen=True)
+class Books:
+    spent: tuple[int, int]
+    entries: tuple[int, int]  # summed
+    payments: int
+    snapshots: int
+    unpaid: int  # snapshots without an entry
+
+    def balance(self) -> None:
+        """What must hold at any moment, whatever happened before."""
+        assert self.spent == self.entries
+        assert self.payments == self.snapshots
+        assert self.unpaid == 0
+
+
+def read(database: Database, ledger: str = "views") -> Books:
+    with database.reading() as session:
+        row = session.scalars(select(LedgerRow).where(LedgerRow.name == ledger)).one()
+        epsilon, delta, payments = session.execute(
+            select(func.sum(EntryRow.epsilon), func.sum(EntryRow.delta), func.count()).where(
+                EntryRow.ledger_id == row.id
+            )
+        ).one()
+        paid = select(EntryRow.snapshot_id)
+        unpaid = session.scalar(select(func.count()).select_from(SnapshotRow).where(SnapshotRow.id.not_in(paid)))
+        snapshots = session.scalar(select(func.count()).select_from(SnapshotRow))
+        return Books(
+            spent=(row.epsilon_spent, row.delta_spent),
+            entries=(int(epsilon or 0), int(delta or 0)),
+            payments=payments,
+            snapshots=snapshots or 0,
+            unpaid=unpaid or 0,
+        )
+
+
+def counters(database: Database, sketch: str = "views") -> dict[str, int]:
+    with database.reading() as session:
+        return dict(sketches.load(session, sketches.get(session, sketch), for_update=False).counters)

@@ -1,0 +1,78 @@
+"""The migrated schema is the one of the models, and several starts at once migrate once."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from alembic import command
+from sqlalchemy import Connection, inspect
+
+from app.store.database import Database
+from app.store.migrate import config, is_current, migrate
+from app.store.tables import Table
+from tests.conftest import NewDatabase
+from tests.server import Server, start, wait_until_ready
+
+
+def _schema(connection: Connection) -> dict[str, Any]:
+    """Everything the database knows of our tables; checks and foreign keys too, which Alembic does not compare."""
+    found = inspect(connection)
+    return {
+        table: {
+            "columns": [(c["name"], str(c["type"]), c["nullable"]) for c in found.get_columns(table)],
+            "primary key": found.get_pk_constraint(table),
+            "checks": sorted((str(c["name"]), c["sqltext"]) for c in found.get_check_constraints(table)),
+            "foreign keys": sorted(str(sorted(key.items())) for key in found.get_foreign_keys(table)),
+            "uniques": sorted(str(sorted(key.items())) for key in found.get_unique_constraints(table)),
+            "indexes": sorted(str(sorted(index.items())) for index in found.get_indexes(table)),
+        }
+        for table in found.get_table_names()
+        if table != "alembic_version"
+    }
+
+
+def test_migrations_build_the_tables_of_the_models(new_database: NewDatabase) -> None:
+    migrated, created = Database(new_database()), Database(new_database(migrated=False))
+    with created.writing() as session:
+        Table.metadata.create_all(session.connection())
+    with migrated.reading() as ours, created.reading() as theirs:
+        assert _schema(ours.connection()) == _schema(theirs.connection())
+    with migrated.starting() as session:
+        settings = config()
+        settings.attributes["connection"] = session.connection()
+        command.check(settings)
+    migrated.close()
+    created.close()
+
+
+def test_migrating_again_changes_nothing(database_url: str) -> None:
+    database = Database(database_url)
+    migrate(database)
+    with database.reading() as session:
+        assert is_current(session.connection())
+    database.close()
+
+
+def test_servers_that_start_together_on_an_empty_database_all_come_up_with_one_admin_key(
+    new_database: NewDatabase,
+) -> None:
+    url = new_database(migrated=False)
+    servers = [start(url, workers=workers, admin_key=None) for workers in (1, 2, 1)]
+    try:
+        with ThreadPoolExecutor(len(servers)) as threads:
+            list(threads.map(wait_until_ready, servers))
+        assert sum(_printed_keys(server) for server in servers) == 1
+    finally:
+        for server in servers:
+            server.kill()
+            server.log.unlink()
+
+
+def _printed_keys(server: Server) -> int:
+    return server.log.read_text().count("Admin key")
+
+
+def test_a_database_without_the_schema_is_not_ready(new_database: NewDatabase) -> None:
+    database = Database(new_database(migrated=False))
+    with database.reading() as session:
+        assert not is_current(session.connection())
+    database.close()

@@ -1,0 +1,49 @@
+"""Settings come from the environment, and a bad one says what to change."""
+
+import pytest
+
+from app.settings import BadSetting, Settings
+
+
+def test_the_defaults_are_an_embedded_database_on_this_machine_only() -> None:
+    settings = Settings.from_environment({})
+    assert settings.database_url == "sqlite:///data/discreet.db"
+    assert (settings.host, settings.port, settings.workers) == ("127.0.0.1", 8000, 1)
+
+
+def test_the_environment_overrides_them() -> None:
+    settings = Settings.from_environment(
+        {
+            "DISCREET_DATABASE_URL": "postgresql://u@h/d",
+            "DISCREET_ADMIN_KEY": "a long enough key",
+            "DISCREET_PORT": "9000",
+            "DISCREET_MAX_K": "100",
+            "DISCREET_HOST": "",
+        }
+    )
+    assert settings.database_url == "postgresql://u@h/d"
+    assert settings.port == 9000
+    assert settings.max_k == 100
+    assert settings.host == "127.0.0.1"
+    assert "long enough" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "http"),
+        ("PORT", "70000"),
+        ("WORKERS", "0"),
+        ("MAX_K", "65537"),
+        ("MAX_BODY_BYTES", "-1"),
+        ("MAX_BATCH_ITEMS", "0"),
+        ("ADMIN_KEY", "short"),
+        ("DATABASE_URL", "sqlite://"),
+        ("DATABASE_URL", "sqlite:///:memory:"),
+        ("DATABASE_URL", "mysql://h/d"),
+        ("DATABASE_URL", "nonsense"),
+    ],
+)
+def test_a_bad_setting_is_named(name: str, value: str) -> None:
+    with pytest.raises(BadSetting, match=f"DISCREET_{name}"):
+        Settings.from_environment({f"DISCREET_{name}": value})
