@@ -39,7 +39,7 @@ bench: $(READY) ## measure, as ratios against a peer in the same run
 	$(BIN)/python -m benchmarks.fold
 
 migration: $(READY) ## write a migration for changed tables: make migration MESSAGE="add a column"
-	$(BIN)/python migrations/write.py "$(MESSAGE)"
+	$(BIN)/python migrations/develop.py write "$(MESSAGE)"
 
 lock: $(READY) ## pin the dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --all-extras --group dev pyproject.toml -o requirements.lock

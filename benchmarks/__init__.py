@@ -1,0 +1,1 @@
+"""Measurements. They print ratios against a peer in the same run, because machines differ and are shared."""
