@@ -90,5 +90,6 @@ def _openapi(settings: Settings, _options: argparse.Namespace) -> None:
         unused = replace(settings, database_url=f"sqlite:///{nowhere}/unused.db")
         print(json.dumps(create_app(unused, build_context(unused)).openapi(), indent=2, ensure_ascii=False))
 
+
 if __name__ == "__main__":
     main()

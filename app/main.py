@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -11,7 +12,6 @@ from fastapi.routing import APIRoute
 from app import __version__
 from app.api import errors, keys, ledgers, operations, sketches, snapshots
 from app.api.middleware import Guard
-from app.core.errors import Forbidden, InvalidRequest, Unauthenticated, Unavailable
 from app.core.noise import Sampler, discrete_laplace
 from app.settings import Settings
 from app.store.database import Database
@@ -20,14 +20,22 @@ from app.usecases.context import Context
 _DESCRIPTION = """
 Sketches of event streams in, differentially private histograms out, every release paid for.
 
-**Try it here**: press *Authorize* and paste a key (the first start printed one). Then, from top to bottom: make a
-sketch, post events, plan, release a snapshot, read the histogram. The examples work as they stand. The default budget
-covers two of the example releases; the third is refused.
+**Try it here**: press *Authorize* and paste a key (the first start printed one). Then make a sketch, post events, plan,
+release a snapshot and read the histogram: open each and press *Execute*, the examples work as they stand. The budget in
+the example covers two of the example releases; the third is refused.
 
 Amounts (ε, δ, β) may be sent as decimal strings or numbers and come back as strings, exactly as charged. Errors are
-RFC 9457 problems whose `type` is stable. Every operation may also answer 401 `unauthenticated`, 403 `forbidden`,
-422 `invalid-request` or `invalid-number`, and 503 `unavailable`.
+RFC 9457 problems whose `type` is stable.
 """
+
+_TAGS = [
+    {"name": "ledgers", "description": "Budgets that pay for releases. Optional: a sketch may bring its own"},
+    {"name": "sketches", "description": "Small summaries of event streams. What is in them is never shown"},
+    {"name": "events", "description": "What goes in"},
+    {"name": "snapshots", "description": "What comes out: plans and releases, stored once paid for and free to read"},
+    {"name": "keys", "description": "Who may do what"},
+    {"name": "operations", "description": "For those who run the service"},
+]
 
 _NO_TELEMETRY = {
     "tracing": False,
@@ -36,6 +44,11 @@ _NO_TELEMETRY = {
     "operation_spans": False,
     "auto_configure": False,
 }
+
+
+class Service(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        return errors.documented(super().openapi())
 
 
 def build_context(settings: Settings, sample: Sampler = discrete_laplace) -> Context:
@@ -56,10 +69,11 @@ def create_app(settings: Settings, context: Context) -> FastAPI:
         yield
         context.database.close()
 
-    app = FastAPI(
+    app = Service(
         title="Discreet",
         version=__version__,
         description=_DESCRIPTION,
+        openapi_tags=_TAGS,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         docs_url=None,
         redoc_url=None,
@@ -70,10 +84,8 @@ def create_app(settings: Settings, context: Context) -> FastAPI:
     app.state.context = context
     app.add_middleware(Guard, max_body_bytes=settings.max_body_bytes)
     errors.install(app)
-    everywhere = errors.responses(Unauthenticated, Forbidden, InvalidRequest, Unavailable)
-    for module in (ledgers, sketches, snapshots, keys):
-        app.include_router(module.router, responses=everywhere)
-    app.include_router(operations.router)
+    for module in (ledgers, sketches, snapshots, keys, operations):
+        app.include_router(module.router)
     operations.mount_files(app)
     return app
 

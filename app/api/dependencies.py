@@ -18,7 +18,8 @@ from app.usecases.manage_keys import authenticate
 bearer = HTTPBearer(
     auto_error=False,
     scheme_name="API key",
-    description="A key, as printed at the first start or made with POST /v1/keys.",
+    description="Paste a key as it is, without `Bearer`: the one that the first start printed, the one in "
+    "`DISCREET_ADMIN_KEY`, or the `secret` that POST /v1/keys answered. The page forgets it when you leave.",
 )
 
 
@@ -43,8 +44,8 @@ def _with_scope(scope: Scope, *, named: bool) -> Callable[..., Principal]:
         caller.require(scope)
         return caller
 
-    def on_name(caller: Annotated[Principal, Depends(plain)], name: Annotated[str, Path()]) -> Principal:
-        caller.require_name(name)
+    def on_name(caller: Annotated[Principal, Depends(plain)], request: Request) -> Principal:
+        caller.require_name(request.path_params["name"])  # not a parameter: it would hide the route's own in the docs
         return caller
 
     return on_name if named else plain
@@ -94,8 +95,11 @@ class PageRequest:
 
 
 def _page(
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    cursor: Annotated[str | None, Query(max_length=200, description="From the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Items on a page")] = 100,
+    cursor: Annotated[
+        str | None,
+        Query(max_length=200, description="The `cursor` of the page before; none for the first page"),
+    ] = None,
 ) -> PageRequest:
     return PageRequest(limit, None if cursor is None else _opened(cursor))
 

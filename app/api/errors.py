@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeAlias
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -36,6 +36,15 @@ PROBLEMS: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.NoMechanism: (422, "no-mechanism"),
     errors.Unavailable: (503, "unavailable"),
 }
+_EXAMPLES: dict[type[errors.Refusal], errors.Refusal] = {
+    errors.BadBatch: errors.BadBatch("Item 2: a key has 1 to 512 bytes.", [(2, "a key has 1 to 512 bytes.")]),
+    errors.BudgetExhausted: errors.BudgetExhausted(
+        requested={"epsilon": "0.5", "delta": "1e-6"},
+        remaining=[{"ledger": "page-views", "epsilon": "0.25", "delta": "9e-6"}],
+        largest_epsilon="0.25",
+        blocking=["page-views"],
+    ),
+}
 _HEADERS: dict[int, dict[str, str]] = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
 
 
@@ -53,28 +62,59 @@ class Problem(BaseModel):
 class BudgetProblem(Problem):
     """A refusal that must not be retried as it stands. It depends on the ledgers alone."""
 
-    requested: dict[str, str] = Field(examples=[{"epsilon": "0.5", "delta": "1e-6"}])
-    remaining: list[dict[str, str]] = Field(examples=[[{"ledger": "checkout", "epsilon": "0.25", "delta": "9e-6"}]])
+    requested: dict[str, str] = Field(description="The ε and δ of the release")
+    remaining: list[dict[str, str]] = Field(description="What each of the sketch's ledgers has left")
     largest_epsilon: str = Field(description="The largest ε that fits now at the requested δ", examples=["0.25"])
-    blocking: list[str] = Field(description="The ledgers that do not cover the request", examples=[["checkout"]])
+    blocking: list[str] = Field(description="The ledgers that do not cover the request")
 
 
-def responses(*refusals: type[errors.Refusal]) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI responses for what an operation may refuse, beyond what every operation may."""
-    by_status: dict[int | str, dict[str, Any]] = {}
-    for refusal in refusals:
-        status, slug = PROBLEMS[refusal]
-        described = f"`{slug}`: {refusal.title}."
-        if status in by_status:
-            described = f"{by_status[status]['description']} {described}"
-        model = BudgetProblem if refusal is errors.BudgetExhausted else Problem
-        by_status[status] = {"description": described, "model": model, "content": {MEDIA_TYPE: {}}}
-    return by_status
+Responses: TypeAlias = dict[int | str, dict[str, Any]]
+
+
+def responses(*refusals: type[errors.Refusal]) -> Responses:
+    """OpenAPI responses for what an operation with a key may refuse: what each of them may, and these."""
+    return refusing(errors.Unauthenticated, errors.Forbidden, errors.InvalidRequest, *refusals, errors.Unavailable)
+
+
+def refusing(*refusals: type[errors.Refusal]) -> Responses:
+    """OpenAPI responses for these refusals and no others, each with an example."""
+    statuses = sorted({PROBLEMS[refusal][0] for refusal in refusals})
+    return {status: _answer([each for each in refusals if PROBLEMS[each][0] == status]) for status in statuses}
+
+
+def _answer(refusals: list[type[errors.Refusal]]) -> dict[str, Any]:
+    """Of one status, for whatever is refused with it."""
+    return {
+        "description": " ".join(f"`{PROBLEMS[refusal][1]}`: {refusal.title}." for refusal in refusals),
+        "model": BudgetProblem if errors.BudgetExhausted in refusals else Problem,
+        "content": {
+            MEDIA_TYPE: {"examples": {PROBLEMS[refusal][1]: {"value": _example(refusal)} for refusal in refusals}}
+        },
+    }
+
+
+def _example(refusal: type[errors.Refusal]) -> dict[str, object]:
+    shown = _EXAMPLES.get(refusal) or refusal("What is wrong and what to change, in a sentence.")
+    return _members(*PROBLEMS[refusal], refusal.title, shown.detail, shown.facts)
+
+
+def documented(document: dict[str, Any]) -> dict[str, Any]:
+    """FastAPI writes every model under the route's own media type; those of problems move under theirs."""
+    for path in document["paths"].values():
+        for operation in path.values():
+            for answer in operation["responses"].values():
+                if MEDIA_TYPE in answer.get("content", {}):
+                    answer["content"][MEDIA_TYPE] |= answer["content"].pop("application/json", {})
+    return document
 
 
 def problem(status: int, slug: str, title: str, detail: str, facts: Mapping[str, object] | None = None) -> JSONResponse:
-    body = {"type": TYPE_PREFIX + slug, "title": title, "status": status, "detail": detail, **(facts or {})}
+    body = _members(status, slug, title, detail, facts or {})
     return JSONResponse(body, status, headers=_HEADERS.get(status), media_type=MEDIA_TYPE)
+
+
+def _members(status: int, slug: str, title: str, detail: str, facts: Mapping[str, object]) -> dict[str, object]:
+    return {"type": TYPE_PREFIX + slug, "title": title, "status": status, "detail": detail, **facts}
 
 
 def install(app: FastAPI) -> None:

@@ -6,20 +6,25 @@ from fastapi import APIRouter, Path
 
 from app.api.dependencies import AppContext, Operator, Paging, sealed
 from app.api.errors import responses
-from app.api.schemas import KeyIn, KeyOut, NewKeyOut, PageOut
+from app.api.schemas import KeyIn, KeyOut, NewKeyOut, PageOut, example
 from app.core.errors import UnknownKey
 from app.usecases import manage_keys
 
 router = APIRouter(tags=["keys"])
 
 
-@router.post("/v1/keys", status_code=201)
+@router.post(
+    "/v1/keys",
+    status_code=201,
+    openapi_extra=example({"name": "web shop", "scopes": ["ingest"], "sketches": "page-*"}),
+    responses=responses(),
+)
 def create_key(body: KeyIn, app: AppContext, caller: Operator) -> NewKeyOut:
     """Make a key. The secret is in this answer and nowhere else. Needs `admin`."""
     return NewKeyOut.created(manage_keys.create_key(app, body.name, body.scopes, body.sketches))
 
 
-@router.get("/v1/keys")
+@router.get("/v1/keys", responses=responses())
 def list_keys(app: AppContext, caller: Operator, paging: Paging) -> PageOut[KeyOut]:
     """Keys, revoked ones too, without their secrets. Needs `admin`."""
     page = manage_keys.list_keys(app, paging.after, paging.limit)
@@ -28,7 +33,7 @@ def list_keys(app: AppContext, caller: Operator, paging: Paging) -> PageOut[KeyO
 
 @router.delete("/v1/keys/{id}", status_code=204, responses=responses(UnknownKey))
 def revoke_key(
-    key_id: Annotated[str, Path(alias="id", max_length=32, description="From the list of keys")],
+    key_id: Annotated[str, Path(alias="id", pattern=r"^[0-9a-f]{16}$", description="From the list of keys")],
     app: AppContext,
     caller: Operator,
 ) -> None:

@@ -1,23 +1,28 @@
 """Budgets."""
 
-from typing import Any
-
 from fastapi import APIRouter, Response
 
 from app.api.dependencies import AdminOfName, AppContext, LedgerName, Paging, Reader, ReaderOfName, sealed
-from app.api.errors import responses
-from app.api.schemas import EntryOut, LedgerIn, LedgerOut, PageOut
-from app.core.errors import Conflict, UnknownLedger
+from app.api.errors import Responses, responses
+from app.api.schemas import BudgetIn, EntryOut, LedgerOut, PageOut, example
+from app.core.errors import Conflict, InvalidNumber, UnknownLedger
 from app.usecases import manage_ledgers
 
 router = APIRouter(tags=["ledgers"])
 
-_CREATED: dict[int | str, dict[str, Any]] = {201: {"model": LedgerOut, "description": "Created"}}
+_CREATED: Responses = {
+    200: {"description": "The same ledger exists already"},
+    201: {"model": LedgerOut, "description": "Created"},
+}
 
 
-@router.put("/v1/ledgers/{name}", responses=_CREATED | responses(Conflict))
+@router.put(
+    "/v1/ledgers/{name}",
+    openapi_extra=example({"epsilon": "2", "delta": "1e-5", "accountant": "basic"}),
+    responses=_CREATED | responses(InvalidNumber, Conflict),
+)
 def create_ledger(
-    name: LedgerName, body: LedgerIn, app: AppContext, caller: AdminOfName, response: Response
+    name: LedgerName, body: BudgetIn, app: AppContext, caller: AdminOfName, response: Response
 ) -> LedgerOut:
     """Make a budget that several sketches may share; 200 if the same one exists already. Needs `admin`."""
     ledger, created = manage_ledgers.create_ledger(app, name, body.accountant, body.total())
@@ -25,7 +30,7 @@ def create_ledger(
     return LedgerOut.of(ledger)
 
 
-@router.get("/v1/ledgers")
+@router.get("/v1/ledgers", responses=responses())
 def list_ledgers(app: AppContext, caller: Reader, paging: Paging) -> PageOut[LedgerOut]:
     """Ledgers by name. Needs `read`."""
     page = manage_ledgers.list_ledgers(app, caller.sketches, paging.after, paging.limit)

@@ -9,14 +9,24 @@ from fastapi.staticfiles import StaticFiles
 
 from app.api import metrics
 from app.api.dependencies import AppContext, Operator
-from app.api.errors import responses
+from app.api.errors import Responses, refusing
 from app.api.schemas import HealthOut
-from app.core.errors import Unavailable
+from app.core.errors import Forbidden, Unauthenticated, Unavailable
 from app.usecases.check_health import check_ready
 
 router = APIRouter(tags=["operations"])
 
 _DOCS = Path(__file__).parents[1] / "console"
+_COUNTERS: Responses = {
+    200: {
+        "content": {
+            "text/plain": {
+                "schema": {"type": "string"},
+                "example": 'discreet_requests_total{operation="post_events",status="200"} 3.0\n',
+            }
+        }
+    }
+}
 
 
 @router.get("/livez")
@@ -25,14 +35,18 @@ def livez() -> HealthOut:
     return HealthOut()
 
 
-@router.get("/readyz", responses=responses(Unavailable))
+@router.get("/readyz", responses=refusing(Unavailable))
 def readyz(app: AppContext) -> HealthOut:
     """The database answers and has the schema that this version needs."""
     check_ready(app)
     return HealthOut()
 
 
-@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses=_COUNTERS | refusing(Unauthenticated, Forbidden, Unavailable),
+)
 def get_metrics(caller: Operator) -> Response:
     """Prometheus counters of requests. They tell how much is sent, so they need `admin`."""
     return Response(metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -24,7 +24,6 @@ def _csv(snapshot: Snapshot) -> str:
 
 
 _RENDERERS = {"application/json": _json, "text/csv": _csv, "image/svg+xml": svg}
-MEDIA_TYPES = tuple(_RENDERERS)
 
 
 def rendered(snapshot: Snapshot, request: Request, *, top: int | None, min_count: int | None) -> Response:

@@ -4,7 +4,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from app.core.access import Scope
 from app.core.budget import Budget, Cost
@@ -27,6 +27,13 @@ def _short_number(value: Any) -> Any:
     return value
 
 
+def _no_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("leave out the character NUL")  # PostgreSQL cannot store it
+    return text
+
+
+Text = Annotated[str, AfterValidator(_no_nul)]
 Amount = Annotated[Decimal, BeforeValidator(_short_number)]
 Epsilon = Annotated[Amount, Field(gt=0, le=1000, description="ε, a decimal string or number", examples=["0.5"])]
 Delta = Annotated[Amount, Field(ge=0, lt=1, description="δ, a decimal string or number", examples=["1e-6"])]
@@ -39,6 +46,17 @@ Beta = Annotated[
         examples=["0.05"],
     ),
 ]
+Counters = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=MAX_K,
+        description="Counters. A count is at most n/(k+1) too low, n the number of events",
+        examples=[1024],
+    ),
+]
+Unit = Annotated[Literal["event"], Field(description="What is protected: one event")]
+MaxContributions = Annotated[Literal[1], Field(description="Events per person that the guarantee covers")]
 ExpectedEvents = Annotated[
     int | None,
     Field(
@@ -49,6 +67,11 @@ ExpectedEvents = Annotated[
         examples=[100_000],
     ),
 ]
+
+
+def example(body: dict[str, Any]) -> dict[str, Any]:
+    """`openapi_extra` that fills in a request. In the model pydantic would sort its keys, and people read it."""
+    return {"requestBody": {"content": {"application/json": {"example": body}}}}
 
 
 class Input(BaseModel):
@@ -64,34 +87,13 @@ class BudgetIn(Input):
         return Budget.granted(epsilon=self.epsilon, delta=self.delta)
 
 
-class LedgerIn(BudgetIn):
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"epsilon": "2", "delta": "1e-5", "accountant": "basic"}]},
-    )
-
-
 class SketchIn(Input):
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "k": 1024,
-                    "unit": "event",
-                    "budget": {"epsilon": "1", "delta": "1e-5"},
-                    "description": "Page views of the shop",
-                }
-            ]
-        },
-    )
-
-    k: int = Field(ge=1, le=MAX_K, description="Counters. A count is at most n/(k+1) too low, n the number of events")
-    unit: Literal["event"] = Field("event", description="What is protected: one event")
-    max_contributions: Literal[1] = Field(1, description="Events per person that the guarantee covers")
+    k: Counters
+    unit: Unit = "event"
+    max_contributions: MaxContributions = 1
     ledger: str | None = Field(None, pattern=NAME, description="A shared ledger that pays for releases")
     budget: BudgetIn | None = Field(None, description="Or a budget of its own, in a ledger of the sketch's name")
-    description: str = Field("", max_length=1000)
+    description: Text = Field("", max_length=1000, description="For people")
 
     @model_validator(mode="after")
     def _one_payer(self) -> "SketchIn":
@@ -105,13 +107,6 @@ class SketchIn(Input):
 
 
 class PlanIn(Input):
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [{"epsilon": "0.5", "delta": "1e-6", "beta": "0.05", "expected_events": 100_000}]
-        },
-    )
-
     epsilon: Epsilon
     delta: Delta
     beta: Beta = Decimal("0.05")
@@ -123,36 +118,17 @@ class PlanIn(Input):
 
 
 class ParametersPlanIn(PlanIn):
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [{"k": 1024, "unit": "event", "epsilon": "0.5", "delta": "1e-6", "expected_events": 100_000}]
-        },
-    )
-
-    k: int = Field(ge=1, le=MAX_K)
-    unit: Literal["event"] = "event"
-    max_contributions: Literal[1] = 1
+    k: Counters
+    unit: Unit = "event"
+    max_contributions: MaxContributions = 1
 
 
 class SnapshotIn(PlanIn):
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [{"epsilon": "0.5", "delta": "1e-6", "mechanism": "auto", "expected_events": 100_000}]
-        },
-    )
-
     mechanism: Literal["auto", "pmg"] = Field("auto", description="`auto` takes the one with the least error bound")
 
 
 class KeyIn(Input):
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"name": "web shop", "scopes": ["ingest"], "sketches": "page-*"}]},
-    )
-
-    name: str = Field(min_length=1, max_length=100, description="For people; need not be unique")
+    name: Text = Field(min_length=1, max_length=100, description="For people; need not be unique")
     scopes: list[Scope] = Field(min_length=1, max_length=4, description="`admin` includes the others")
     sketches: str = Field(
         "*",
@@ -161,9 +137,13 @@ class KeyIn(Input):
     )
 
 
+EpsilonOut = Annotated[str, Field(description="ε, exactly", examples=["0.5"])]
+DeltaOut = Annotated[str, Field(description="δ, exactly", examples=["1e-6"])]
+
+
 class AmountOut(BaseModel):
-    epsilon: str = Field(examples=["0.5"])
-    delta: str = Field(examples=["1e-6"])
+    epsilon: EpsilonOut
+    delta: DeltaOut
 
 
 class LedgerAmountOut(AmountOut):
@@ -171,11 +151,13 @@ class LedgerAmountOut(AmountOut):
 
 
 class LedgerOut(BaseModel):
+    """The public state of a budget. It moves with releases, never with events."""
+
     name: str = Field(examples=["page-views"])
-    accountant: str = Field(examples=["basic"])
-    total: AmountOut
-    spent: AmountOut
-    remaining: AmountOut
+    accountant: str = Field(description="How costs add up", examples=["basic"])
+    total: AmountOut = Field(examples=[{"epsilon": "1", "delta": "1e-5"}])
+    spent: AmountOut = Field(examples=[{"epsilon": "0.5", "delta": "1e-6"}])
+    remaining: AmountOut = Field(examples=[{"epsilon": "0.5", "delta": "9e-6"}])
     releases_like_the_last: int | None = Field(
         description="How many more releases of the last one's cost fit; null before the first", examples=[1]
     )
@@ -197,23 +179,23 @@ class LedgerOut(BaseModel):
 class MechanismParametersOut(BaseModel):
     """What a sceptic needs to recompute the guarantee."""
 
-    noise: str = Field(examples=["discrete-laplace"])
+    noise: str = Field(description="The law of each draw", examples=["discrete-laplace"])
     scale: str = Field(description="Of each draw, in counts", examples=["2"])
     threshold: int = Field(description="The smallest noisy count that is reported", examples=[33])
-    k: int = Field(examples=[1024])
+    k: int = Field(description="Counters of the sketch", examples=[1024])
 
 
 class EntryOut(BaseModel):
     """One payment, with what was run."""
 
-    number: int
+    number: int = Field(description="The order of payments; numbers may be left out", examples=[1])
     created_at: datetime
-    snapshot: str
+    snapshot: str = Field(description="Id of what was paid for", examples=["0f8fad5bd9cb469fa16570867728950e"])
     mechanism: str = Field(examples=["pmg"])
-    mechanism_version: int = Field(examples=[1])
+    mechanism_version: int = Field(description="Of what is drawn and cut", examples=[1])
     parameters: MechanismParametersOut
-    epsilon: str = Field(examples=["0.5"])
-    delta: str = Field(examples=["1e-6"])
+    epsilon: EpsilonOut
+    delta: DeltaOut
 
     @classmethod
     def of(cls, entry: EntryView) -> "EntryOut":
@@ -232,11 +214,11 @@ class SketchOut(BaseModel):
     """Public parameters and budget state. Nothing in it depends on the events."""
 
     name: str = Field(examples=["page-views"])
-    k: int = Field(examples=[1024])
-    unit: str = Field(examples=["event"])
-    max_contributions: int = Field(examples=[1])
+    k: int = Field(description="Counters", examples=[1024])
+    unit: str = Field(description="What is protected", examples=["event"])
+    max_contributions: int = Field(description="Events per person that the guarantee covers", examples=[1])
     description: str = Field(examples=["Page views of the shop"])
-    ledger: LedgerOut
+    ledger: LedgerOut = Field(description="What pays for releases")
     created_at: datetime
 
     @classmethod
@@ -254,7 +236,8 @@ class SketchOut(BaseModel):
 
 class ReceiptOut(BaseModel):
     accepted: int = Field(
-        description="How many events your batch has, counts added up; a function of your request alone"
+        description="How many events your batch has, counts added up; a function of your request alone",
+        examples=[552],
     )
 
 
@@ -265,24 +248,28 @@ class ErrorBoundOut(BaseModel):
     """
 
     noise_low: int = Field(description="Noise and threshold together", examples=[54])
-    noise_high: int = Field(examples=[22])
+    noise_high: int = Field(description="Noise alone: it may add, the threshold only takes away", examples=[22])
     sketch_low: int | None = Field(
         description="expected_events/(k+1); null where expected_events was not given", examples=[97]
     )
 
 
 class OfferOut(BaseModel):
+    """What one mechanism would give, from public parameters alone."""
+
     mechanism: str = Field(examples=["pmg"])
-    theorem: str = Field(examples=["thm:final_theorem"])
+    theorem: str = Field(description="Label in the paper", examples=["thm:final_theorem"])
     parameters: MechanismParametersOut
     error_bound: ErrorBoundOut
     smallest_likely_count: int = Field(
         description="The smallest true count of a given key that is reported with probability 1 − β; without "
         "expected_events, before the sketch's own error",
-        examples=[139],
+        examples=[136],
     )
-    charge: AmountOut
-    releases_remaining: int | None = Field(description="How many such releases the ledger still covers", examples=[2])
+    charge: AmountOut = Field(description="What the ledger would pay")
+    releases_remaining: int | None = Field(
+        description="How many such releases the ledger still covers; null without a sketch", examples=[2]
+    )
 
     @classmethod
     def of(cls, offer: Offer, plan: Plan) -> "OfferOut":
@@ -298,8 +285,8 @@ class OfferOut(BaseModel):
 
 
 class PlanOut(BaseModel):
-    recommended: str = Field(examples=["pmg"])
-    mechanisms: list[OfferOut]
+    recommended: str = Field(description="What `auto` would take", examples=["pmg"])
+    mechanisms: list[OfferOut] = Field(description="Those that apply, the recommended one first")
 
     @classmethod
     def of(cls, plan: Plan) -> "PlanOut":
@@ -311,7 +298,7 @@ class BarOut(BaseModel):
     """A reported key. With probability 1 − β all true counts lie in their [low, high]."""
 
     key: str = Field(examples=["/pricing"])
-    count: int = Field(examples=[1043])
+    count: int = Field(description="With noise", examples=[1043])
     low: int = Field(examples=[1021])
     high: int | None = Field(description="null where expected_events was not given", examples=[1162])
 
@@ -324,12 +311,12 @@ class SnapshotSummaryOut(BaseModel):
     created_at: datetime
     mechanism: str = Field(examples=["pmg"])
     theorem: str = Field(description="Label in the paper", examples=["thm:final_theorem"])
-    epsilon: str = Field(examples=["0.5"])
-    delta: str = Field(examples=["1e-6"])
-    beta: str = Field(examples=["0.05"])
+    epsilon: EpsilonOut
+    delta: DeltaOut
+    beta: str = Field(description="Error bounds hold with probability 1 − β", examples=["0.05"])
     parameters: MechanismParametersOut
     error_bound: ErrorBoundOut
-    charged: list[LedgerAmountOut]
+    charged: list[LedgerAmountOut] = Field(description="What each ledger paid")
     remaining: list[LedgerAmountOut] = Field(description="What each ledger had left right after this release")
 
     @classmethod
@@ -342,12 +329,12 @@ class SnapshotOut(SnapshotSummaryOut):
 
 
 class KeyOut(BaseModel):
-    id: str = Field(examples=["9f86d081884c7d65"])
+    id: str = Field(description="For DELETE; not secret", examples=["9f86d081884c7d65"])
     name: str = Field(examples=["web shop"])
     scopes: list[str] = Field(examples=[["ingest"]])
-    sketches: str = Field(examples=["page-*"])
+    sketches: str = Field(description="The sketch and ledger names it may touch", examples=["page-*"])
     created_at: datetime
-    revoked_at: datetime | None
+    revoked_at: datetime | None = Field(description="null while it works", examples=[None])
 
     @classmethod
     def of(cls, key: KeyView) -> "KeyOut":
@@ -364,7 +351,7 @@ class NewKeyOut(KeyOut):
 
 class PageOut(BaseModel, Generic[T]):
     items: list[T]
-    cursor: str | None = Field(description="Pass it as `cursor` for the next page; null on the last")
+    cursor: str | None = Field(description="Pass it as `cursor` for the next page; null on the last", examples=[None])
 
 
 class HealthOut(BaseModel):

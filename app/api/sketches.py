@@ -1,6 +1,6 @@
 """Sketches, and the events that go in."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
@@ -16,13 +16,14 @@ from app.api.dependencies import (
     SketchName,
     sealed,
 )
-from app.api.errors import responses
-from app.api.schemas import PageOut, ReceiptOut, SketchIn, SketchOut
+from app.api.errors import Responses, responses
+from app.api.schemas import PageOut, ReceiptOut, SketchIn, SketchOut, example
 from app.core.claims import Claim
 from app.core.errors import (
     BadBatch,
     BodyTooLarge,
     Conflict,
+    InvalidNumber,
     KeyReused,
     UnknownLedger,
     UnknownSketch,
@@ -33,10 +34,25 @@ from app.usecases.ingest_events import ingest_events
 
 router = APIRouter()
 
-_CREATED: dict[int | str, dict[str, Any]] = {201: {"model": SketchOut, "description": "Created"}}
+_CREATED: Responses = {
+    200: {"description": "The same sketch exists already"},
+    201: {"model": SketchOut, "description": "Created"},
+}
 
 
-@router.put("/v1/sketches/{name}", tags=["sketches"], responses=_CREATED | responses(Conflict, UnknownLedger))
+@router.put(
+    "/v1/sketches/{name}",
+    tags=["sketches"],
+    openapi_extra=example(
+        {
+            "k": 1024,
+            "unit": "event",
+            "budget": {"epsilon": "1", "delta": "1e-5"},
+            "description": "Page views of the shop",
+        }
+    ),
+    responses=_CREATED | responses(InvalidNumber, Conflict, UnknownLedger),
+)
 def create_sketch(
     name: SketchName, body: SketchIn, app: AppContext, caller: AdminOfName, response: Response
 ) -> SketchOut:
@@ -52,7 +68,7 @@ def create_sketch(
     return SketchOut.of(sketch)
 
 
-@router.get("/v1/sketches", tags=["sketches"])
+@router.get("/v1/sketches", tags=["sketches"], responses=responses())
 def list_sketches(app: AppContext, caller: Reader, paging: Paging) -> PageOut[SketchOut]:
     """Sketches by name: public parameters and budget state. Needs `read`."""
     page = manage_sketches.list_sketches(app, caller.sketches, paging.after, paging.limit)

@@ -1,6 +1,6 @@
 """Plans, releases, and what was released."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
@@ -14,8 +14,8 @@ from app.api.dependencies import (
     SketchName,
     sealed,
 )
-from app.api.errors import responses
-from app.api.rendering import MEDIA_TYPES, rendered
+from app.api.errors import Responses, responses
+from app.api.rendering import rendered
 from app.api.schemas import (
     PageOut,
     ParametersPlanIn,
@@ -24,10 +24,12 @@ from app.api.schemas import (
     SnapshotIn,
     SnapshotOut,
     SnapshotSummaryOut,
+    example,
 )
 from app.core.claims import Claim
 from app.core.errors import (
     BudgetExhausted,
+    InvalidNumber,
     KeyReused,
     NoMechanism,
     NoSnapshot,
@@ -44,23 +46,37 @@ router = APIRouter()
 Top = Annotated[int | None, Query(ge=1, le=65_536, description="Only so many of the largest counts")]
 MinCount = Annotated[int | None, Query(description="Only counts of at least this")]
 
-_SHOWN: dict[int | str, dict[str, Any]] = {
+_TERMS = {"epsilon": "0.5", "delta": "1e-6", "beta": "0.05", "expected_events": 100_000}
+_SHOWN: Responses = {
     200: {
         "model": SnapshotOut,
         "description": "As JSON, CSV or an SVG picture, by Accept",
-        "content": {media_type: {} for media_type in MEDIA_TYPES if media_type != "application/json"},
+        "content": {
+            "text/csv": {"schema": {"type": "string"}, "example": "key,count,low,high\r\n/pricing,1043,1021,1162\r\n"},
+            "image/svg+xml": {},
+        },
     },
     304: {"description": "Not modified: you have it already (If-None-Match)"},
 }
 
 
-@router.post("/v1/plan", tags=["snapshots"], responses=responses(NoMechanism))
+@router.post(
+    "/v1/plan",
+    tags=["snapshots"],
+    openapi_extra=example({"k": 1024, "unit": "event", **_TERMS}),
+    responses=responses(InvalidNumber, NoMechanism),
+)
 def plan(body: ParametersPlanIn, app: AppContext, caller: Reader) -> PlanOut:
     """What a release would give for these parameters, before a sketch exists. Needs `read`."""
     return PlanOut.of(plan_parameters(app, body.k, body.terms()))
 
 
-@router.post("/v1/sketches/{name}/plan", tags=["snapshots"], responses=responses(UnknownSketch, NoMechanism))
+@router.post(
+    "/v1/sketches/{name}/plan",
+    tags=["snapshots"],
+    openapi_extra=example(_TERMS),
+    responses=responses(UnknownSketch, InvalidNumber, NoMechanism),
+)
 def plan_snapshot(name: SketchName, body: PlanIn, app: AppContext, caller: ReaderOfName) -> PlanOut:
     """What a release would give and cost: noise, threshold, error bounds. Spends nothing. Needs `read`."""
     return PlanOut.of(plan_sketch(app, name, body.terms()))
@@ -70,7 +86,8 @@ def plan_snapshot(name: SketchName, body: PlanIn, app: AppContext, caller: Reade
     "/v1/sketches/{name}/snapshots",
     tags=["snapshots"],
     status_code=201,
-    responses=responses(UnknownSketch, BudgetExhausted, KeyReused, NoMechanism),
+    openapi_extra=example({**_TERMS, "mechanism": "auto"}),
+    responses=responses(UnknownSketch, BudgetExhausted, InvalidNumber, KeyReused, NoMechanism),
 )
 def create_snapshot(
     name: SketchName,

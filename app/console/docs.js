@@ -3,6 +3,7 @@ SwaggerUIBundle({
   url: "/openapi.json",
   dom_id: "#swagger-ui",
   tryItOutEnabled: true,
+  defaultModelsExpandDepth: 0,
   displayRequestDuration: false,
   persistAuthorization: false,
   validatorUrl: null,

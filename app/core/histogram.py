@@ -31,6 +31,27 @@ class Bar:
 Counts = Mapping[str, int]  # noisy counts by key: the output of a mechanism, safe to publish
 
 
+def largest(counts: Counts, number: int) -> Counts:
+    """The so many largest, in key order; of equal counts the smaller keys."""
+    if len(counts) <= number:
+        return dict(sorted(counts.items()))
+    kept = sorted(counts, key=lambda key: (-counts[key], key))[:number]
+    return {key: counts[key] for key in sorted(kept)}
+
+
+def with_bounds(counts: Counts, *, below: int, above: int, sketch_low: int | None, least: int) -> list[Bar]:
+    """Bars whose true counts are at most `below` lower or `above` + `sketch_low` higher, and never under `least`."""
+    return [
+        Bar(
+            key,
+            count,
+            low=max(least, count - below),
+            high=None if sketch_low is None else count + above + sketch_low,
+        )
+        for key, count in counts.items()
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """One stored release. Everything in it is public: it went through the ledger."""

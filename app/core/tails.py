@@ -20,6 +20,19 @@ _CONTEXT = Context(prec=120)
 _OUTWARD = 1 + Decimal(10) ** -60
 
 
+def draw_tail(scale: float, j: int) -> Decimal:
+    """Pr[ζ ≥ j] for j ≥ 0."""
+    with localcontext(_CONTEXT):
+        p = (-1 / Decimal(scale)).exp()
+        return p**j / (1 + p) * _OUTWARD
+
+
+def some_draw_tail(scale: float, draws: int, j: int) -> Decimal:
+    """Pr[some of `draws` draws is at least j], j ≥ 0."""
+    with localcontext(_CONTEXT):
+        return (1 - (1 - draw_tail(scale, j)) ** draws) * _OUTWARD
+
+
 def one_key_tail(scale: float, threshold: int) -> Decimal:
     """Pr[η + 1 + ζ ≥ t]: a key of count 1 under a shared and an own draw reaches the threshold t ≥ 1."""
     with localcontext(_CONTEXT):
@@ -64,6 +77,11 @@ def smallest(holds: Callable[[int], bool], start: int) -> int:
         middle = (below + above) // 2
         below, above = (below, middle) if holds(middle) else (middle, above)
     return above
+
+
+def draw_bound(scale: float, draws: int, beta: float) -> int:
+    """A b with Pr[some of `draws` draws exceeds b] ≤ β, by the union bound."""
+    return max(0, math.ceil(scale * math.log(draws / beta)))  # Pr[ζ > b] < e^(−b/scale)
 
 
 _GRID = 1 << 15

@@ -87,7 +87,7 @@ def authenticate(context: Context, secret: str) -> Principal:
         return Principal("environment", frozenset(["admin"]), EVERYTHING, secret)
     key_id = secret.removeprefix(f"{_PREFIX}_").partition("_")[0]
     with context.database.reading() as session:
-        row = keys.find(session, key_id)
+        row = keys.find(session, key_id) if key_id.isalnum() else None
     known = compare_digest(row.secret_hash if row else _NOBODY, presented)
     if row is None or not known or row.revoked_at is not None:
         raise Unauthenticated("The key is unknown or revoked. Send a valid one as: Authorization: Bearer <key>.")

@@ -33,7 +33,7 @@ OPERATIONS: dict[str, tuple[str, Callable[[httpx2.Client], httpx2.Response]]] = 
     "get_histogram": ("read", lambda c: c.get("/v1/sketches/views/histogram")),
     "create_key": ("admin", lambda c: c.post("/v1/keys", json={"name": "n", "scopes": ["read"]})),
     "list_keys": ("admin", lambda c: c.get("/v1/keys")),
-    "revoke_key": ("admin", lambda c: c.delete("/v1/keys/none")),
+    "revoke_key": ("admin", lambda c: c.delete(f"/v1/keys/{16 * '0'}")),
     "get_metrics": ("admin", lambda c: c.get("/metrics")),
 }
 OPEN = {"livez", "readyz"}

@@ -31,6 +31,8 @@ from tests.api.calls import create_sketch, post_events, problem, release
         {"budget": {"epsilon": "1", "delta": "0", "accountant": "magic"}},
         {"surprise": 1},
         {"description": "x" * 1001},
+        {"description": "a\0b"},
+        {"ledger": "a\0b", "budget": None},
     ],
 )
 def test_a_sketch_with_bad_parameters_is_refused(client: TestClient, change: dict[str, Any]) -> None:
@@ -47,6 +49,15 @@ def test_a_bad_name_is_refused(client: TestClient, name: str) -> None:
     answer = client.put(f"/v1/sketches/{name}", json={"k": 8, "budget": {"epsilon": "1", "delta": "1e-5"}})
     assert answer.status_code in (404, 422)
     assert problem(answer) in ("invalid-request", "not-found")
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"k": 8, "description": "\\ud800", "ledger": "x"}', b"{", b"", b'{"k": 1' + b"0" * 5000]
+)
+def test_a_body_that_is_not_json_or_not_unicode_is_refused(client: TestClient, body: bytes) -> None:
+    answer = client.put("/v1/sketches/views", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert problem(answer) in ("bad-request", "invalid-request")
 
 
 def test_a_sketch_or_ledger_with_other_parameters_is_a_conflict(client: TestClient) -> None:

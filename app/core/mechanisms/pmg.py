@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from app.core.budget import Cost
 from app.core.errors import NoMechanism
-from app.core.histogram import Bar, Counts, ErrorBound
+from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
 from app.core.noise import Sampler, laplace_scale
 from app.core.sketches.stream import StreamSketch
 from app.core.tails import noise_bound, one_key_tail, smallest, two_key_tail
@@ -57,16 +57,8 @@ class Pmg:
 
     def bars(self, counts: Counts, bound: ErrorBound) -> list[Bar]:
         """A reported key was not cut, so its count is off by the noise and the sketch alone."""
-        above = None if bound.sketch_low is None else bound.noise_high + bound.sketch_low
-        return [
-            Bar(
-                key,
-                count,
-                low=max(1, count - bound.noise_high),
-                high=None if above is None else count + above,
-            )
-            for key, count in counts.items()
-        ]
+        above = bound.noise_high
+        return with_bounds(counts, below=bound.noise_high, above=above, sketch_low=bound.sketch_low, least=1)
 
     def smallest_likely_count(self, beta: float) -> int:
         """The smallest count in the sketch that is reported with probability 1 − β."""
