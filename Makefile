@@ -23,7 +23,7 @@ serve: $(READY) ## run the service on http://127.0.0.1:8000 (PORT=… for anothe
 	$(BIN)/discreet serve --port $(PORT)
 
 test: $(READY) ## run every test, each database test on SQLite and on PostgreSQL
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: $(READY) ## check style
 	$(BIN)/ruff check .

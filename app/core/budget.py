@@ -63,6 +63,8 @@ class _Amount:
         amount = cls(_units(epsilon, EPSILON_DIGITS, rounding), _units(delta, DELTA_DIGITS, rounding))
         if amount.epsilon_units == 0:
             raise InvalidNumber("epsilon must be at least 1e-9.")
+        if amount.delta_units >= 10**DELTA_DIGITS:
+            raise InvalidNumber("delta is rounded up to 18 digits, which gives 1; it must stay below.")
         return amount
 
 

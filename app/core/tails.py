@@ -17,7 +17,7 @@ import numpy as np
 
 # The closed forms below lose at most 3·log10(s) ≤ 27 of these digits to cancellation; `_OUTWARD` exceeds what is left.
 _CONTEXT = Context(prec=120)
-_OUTWARD = 1 + Decimal(10) ** -60
+_OUTWARD = _CONTEXT.add(Decimal(1), Decimal("1e-60"))
 
 
 def draw_tail(scale: float, j: int) -> Decimal:

@@ -13,7 +13,7 @@ from app.core.sketches.stream import MAX_K, StreamSketch
 
 VERSION = 1
 _STREAM_FAMILY = 1
-_HEADER = struct.Struct("<4sBBBxII")
+_HEADER = struct.Struct("<4sBBBBII")
 _MAGIC = b"DSCR"
 _SMALLEST_WIDTH = 8
 
@@ -22,15 +22,19 @@ def encode(sketch: StreamSketch) -> bytes:
     keys = sorted(sketch.counters)
     raw_keys = [key.encode() for key in keys]
     counters = [sketch.counters[key] for key in keys]
-    width = max(_SMALLEST_WIDTH, (max(counters, default=0).bit_length() + 7) // 8)
+    width = _width(counters)
     return b"".join(
         (
-            _HEADER.pack(_MAGIC, VERSION, _STREAM_FAMILY, width, sketch.k, len(keys)),
+            _HEADER.pack(_MAGIC, VERSION, _STREAM_FAMILY, width, 0, sketch.k, len(keys)),
             *(counter.to_bytes(width, "little") for counter in counters),
             struct.pack(f"<{len(keys)}H", *map(len, raw_keys)),
             *raw_keys,
         )
     )
+
+
+def _width(counters: list[int]) -> int:
+    return max(_SMALLEST_WIDTH, (max(counters, default=0).bit_length() + 7) // 8)
 
 
 def decode(state: bytes) -> StreamSketch:
@@ -41,8 +45,8 @@ def decode(state: bytes) -> StreamSketch:
 
 
 def _decode(state: bytes) -> StreamSketch:
-    magic, version, family, width, k, stored = _HEADER.unpack_from(state)
-    if magic != _MAGIC or version != VERSION or family != _STREAM_FAMILY:
+    magic, version, family, width, zero, k, stored = _HEADER.unpack_from(state)
+    if (magic, version, family, zero) != (_MAGIC, VERSION, _STREAM_FAMILY, 0):
         raise BadState(f"Expected a stream sketch in version {VERSION} of the format.")
     if not (1 <= k <= MAX_K and stored <= k):
         raise BadState("The number of counters is out of range.")
@@ -57,4 +61,6 @@ def _decode(state: bytes) -> StreamSketch:
         at += length
     if at != len(state) or any(left >= right for left, right in pairwise(keys)):
         raise BadState("The keys are not in ascending order, or bytes are missing or left over.")
+    if width != _width(counters) or (stored < k and 0 in counters):
+        raise BadState("The counters are not written as this version writes them, or no stream leads to them.")
     return StreamSketch(k, dict(zip(keys, counters, strict=True)))

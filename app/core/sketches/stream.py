@@ -15,6 +15,7 @@ slot never meet, and which of them would be reused first is never asked.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import heapify, heapreplace
 from typing import Self
 
 Events = Iterable[tuple[str, int]]  # key and how many events in a row, in arrival order
@@ -44,53 +45,51 @@ class StreamSketch:
 class _Fold:
     """`alg:MG` with one shared offset in place of "decrement all".
 
-    A counter's value is its entry minus `offset`. The zero keys of a level are found by one scan when the level
-    is reached. A scan of k entries follows a decrement, and a decrement uses up k earlier increments, so it is
-    at most one step an event.
+    A counter's value is its entry minus `offset`. The heap holds one (entry, key) per stored key, so its top is the
+    smallest key of the smallest counter; an entry there that has grown since is put right when it comes up. That is at
+    most one correction for each increment, so an item costs O(log k) whatever its count.
     """
 
-    __slots__ = ("empty_slots", "entries", "offset", "zeros")
+    __slots__ = ("empty_slots", "entries", "heap", "offset")
 
     def __init__(self, k: int, counters: Mapping[str, int]) -> None:
         self.entries = dict(counters)
         self.offset = 0
         self.empty_slots = k - len(self.entries)
-        self.zeros = self._zero_keys()
-
-    def _zero_keys(self) -> list[str]:
-        """Zero keys of this level, smallest last. Those incremented since are skipped when they come up."""
-        return sorted((key for key, entry in self.entries.items() if entry == self.offset), reverse=True)
+        self.heap: list[tuple[int, str]] = []  # made when it is first needed
 
     def add(self, key: str, count: int) -> None:
         entry = self.entries.get(key)
         if entry is not None:  # branch 1
             self.entries[key] = entry + count
-        elif self.empty_slots:  # branch 3: no counter has ever been decremented, so the zero slots are the empty ones
+        elif self.empty_slots:  # branch 3: nothing was ever decremented, so the zero slots are the empty ones
             self.empty_slots -= 1
             self.entries[key] = self.offset + count
         else:
             self._add_unstored(key, count)
 
     def _add_unstored(self, key: str, count: int) -> None:
-        evicted = self._pop_zero_key()
-        if evicted is None:  # branch 2, as many events at once as all counters can pay for
-            smallest = min(self.entries.values()) - self.offset
-            decrement = min(count, smallest)
+        smallest, evicted = self._smallest()
+        if smallest > self.offset:  # branch 2, as many events at once as all counters can pay for
+            decrement = min(count, smallest - self.offset)
             self.offset += decrement
             count -= decrement
-            self.zeros = self._zero_keys()
-            if count == 0:
-                return
-            evicted = self.zeros.pop()  # count outlasted the smallest counter, so it is zero now
-        del self.entries[evicted]  # branch 3
-        self.entries[key] = self.offset + count
+        if count > 0:  # branch 3: the smallest counter is zero by now
+            del self.entries[evicted]
+            self.entries[key] = self.offset + count
+            heapreplace(self.heap, (self.offset + count, key))
 
-    def _pop_zero_key(self) -> str | None:
-        while self.zeros:
-            key = self.zeros.pop()
-            if self.entries[key] == self.offset:
-                return key
-        return None
+    def _smallest(self) -> tuple[int, str]:
+        """The smallest entry, and of equal ones that of the smallest key."""
+        if not self.heap:
+            self.heap = [(entry, key) for key, entry in self.entries.items()]
+            heapify(self.heap)
+        while True:
+            entry, key = self.heap[0]
+            current = self.entries[key]
+            if entry == current:
+                return entry, key
+            heapreplace(self.heap, (current, key))
 
     def counters(self) -> dict[str, int]:
         return {key: entry - self.offset for key, entry in self.entries.items()}

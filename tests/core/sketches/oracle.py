@@ -1,0 +1,70 @@
+"""`alg:MG` word for word, event by event, with real dummy keys: slow, and obviously right."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from app.core.sketches.stream import StreamSketch
+
+
+class Key(NamedTuple):
+    """Compared field by field, so every dummy sorts after every real key, whatever the real keys are."""
+
+    is_dummy: bool
+    name: str
+
+
+Sketch = Mapping[Key, int]  # T and c; always k keys
+
+
+def real_key(name: str) -> Key:
+    return Key(False, name)
+
+
+def dummy_key(number: int) -> Key:
+    return Key(True, f"{number:05}")
+
+
+def empty(k: int) -> Sketch:
+    return {dummy_key(number): 0 for number in range(k)}
+
+
+def after(sketch: Sketch, name: str) -> Sketch:
+    """One event."""
+    x = real_key(name)
+    if x in sketch:  # branch 1
+        return {key: count + (key == x) for key, count in sketch.items()}
+    if all(count >= 1 for count in sketch.values()):  # branch 2
+        return {key: count - 1 for key, count in sketch.items()}
+    y = min(key for key, count in sketch.items() if count == 0)  # branch 3
+    return {key: count for key, count in sketch.items() if key != y} | {x: 1}
+
+
+def after_weighted(sketch: Sketch, name: str, count: int) -> Sketch:
+    """`count` events in a row in three strokes; the tests show that it is `after` so many times."""
+    x = real_key(name)
+    if x not in sketch:
+        paid = min(count, *sketch.values())
+        sketch = {key: value - paid for key, value in sketch.items()}
+        count -= paid
+        if count == 0:
+            return sketch
+        y = min(key for key, value in sketch.items() if value == 0)
+        sketch = {key: value for key, value in sketch.items() if key != y} | {x: 0}
+    return {**sketch, x: sketch[x] + count}
+
+
+def misra_gries(k: int, stream: Iterable[str]) -> Sketch:
+    sketch = empty(k)
+    for name in stream:
+        sketch = after(sketch, name)
+    return sketch
+
+
+def without_dummies(sketch: Sketch) -> dict[str, int]:
+    return {key.name: count for key, count in sketch.items() if not key.is_dummy}
+
+
+def with_dummies(sketch: StreamSketch) -> Sketch:
+    """Empty slots as the dummies that are left. The smallest are replaced first, so the largest are left."""
+    dummies = {dummy_key(number): 0 for number in range(len(sketch.counters), sketch.k)}
+    return {real_key(name): count for name, count in sketch.counters.items()} | dummies

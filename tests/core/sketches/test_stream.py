@@ -1,0 +1,253 @@
+"""The fast fold is `alg:MG`, and its neighbours obey `lem:nb-cases`."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.sketches.state import decode, encode
+from app.core.sketches.stream import StreamSketch
+from tests.core.sketches import oracle
+from tests.core.sketches.oracle import Key, Sketch
+from tests.streams import Stream, all_distinct, in_runs, neighbours, small_streams, zipf
+
+Events = list[tuple[str, int]]
+Order = Callable[[Stream], Events]
+
+SMALL_K = pytest.mark.parametrize("k", [1, 2, 3])
+UNIVERSE = 4  # one key more than the largest k, so that all three branches are taken
+LONGEST = 7
+
+
+def one_by_one(stream: Stream) -> Events:
+    return [(key, 1) for key in stream]
+
+
+def sorted_by_key(stream: Stream) -> Events:
+    return in_runs(tuple(sorted(stream)))
+
+
+def by_first_occurrence(stream: Stream) -> Events:
+    return list(Counter(stream).items())
+
+
+def by_descending_count(stream: Stream) -> Events:
+    return sorted(Counter(stream).items(), key=lambda item: (-item[1], item[0]))
+
+
+def oracles(k: int) -> Iterator[tuple[Stream, Sketch]]:
+    """Every small stream with its sketch by the oracle, each made from the sketch of all events but the last."""
+    sketches: dict[Stream, Sketch] = {}
+    for stream in small_streams(UNIVERSE, LONGEST):
+        sketches[stream] = oracle.after(sketches[stream[:-1]], stream[-1]) if stream else oracle.empty(k)
+        yield stream, sketches[stream]
+
+
+@SMALL_K
+@pytest.mark.parametrize("events", [one_by_one, in_runs])
+def test_the_fold_equals_the_paper_on_every_small_stream(k: int, events: Order) -> None:
+    for stream, expected in oracles(k):
+        folded = StreamSketch.empty(k).extended(events(stream))
+        assert folded.counters == oracle.without_dummies(expected), stream
+        assert oracle.with_dummies(folded) == expected, stream
+
+
+@SMALL_K
+def test_a_stream_may_be_stored_between_any_two_of_its_events(k: int) -> None:
+    stored: dict[Stream, StreamSketch] = {}
+    for stream, expected in oracles(k):
+        for split in range(len(stream)):
+            folded = stored[stream[:split]].extended(one_by_one(stream[split:]))
+            assert folded.counters == oracle.without_dummies(expected), (stream, split)
+        stored[stream] = decode(encode(StreamSketch.empty(k).extended(one_by_one(stream))))
+
+
+@SMALL_K
+def test_folding_leaves_the_sketch_it_started_from_alone(k: int) -> None:
+    before = StreamSketch.empty(k).extended(one_by_one(("a", "b", "c")))
+    counters = dict(before.counters)
+    before.extended(one_by_one(("c", "d", "d", "d")))
+    assert before.counters == counters
+
+
+def obeys_the_lemma(longer: Sketch, shorter: Sketch) -> bool:
+    """`lem:nb-cases` as it is stated; `shorter` is the sketch of the stream that lacks one event."""
+    keys = longer.keys() | shorter.keys()
+    common = longer.keys() & shorter.keys()
+    own = [count for sketch in (longer, shorter) for key, count in sketch.items() if key not in common]
+    # A key that is not stored counts zero.
+    gains = {key: longer.get(key, 0) - shorter.get(key, 0) for key in keys}
+    all_are_lower = all(gains[key] == (-1 if key in shorter else 0) for key in keys)
+    risen = [key for key in keys if gains[key]]
+    one_is_higher = len(risen) == 1 and gains[risen[0]] == 1 and risen[0] in longer
+    return len(common) >= len(longer) - 2 and max(own, default=0) <= 1 and (all_are_lower or one_is_higher)
+
+
+def states(longer: Sketch, shorter: Sketch) -> list[str]:
+    """Which of the states in the proof of `lem:nb-cases` describe the pair: one, if the proof is right."""
+    common = longer.keys() & shorter.keys()
+    gains = sorted(longer[key] - shorter[key] for key in common)  # c − c′ on A
+    own = sorted(longer[key] for key in longer.keys() - common)  # c on B
+    other = sorted(shorter[key] for key in shorter.keys() - common)  # c′ on B′
+    all_lower = gains == [-1] * len(common)
+    one_higher = gains == [0] * (len(common) - 1) + [1]
+    equal = gains == [0] * len(common)
+    descriptions = {
+        "S1": all_lower and own == other == [],
+        "S2": all_lower and own == [0] and other == [1],
+        "S3": one_higher and own == other == [],
+        "S4": equal and own == [1] and other == [0],
+        "S5": one_higher and own == other == [0],
+        "S6": equal and own == [0, 1] and other == [0, 0] and smallest_zero(shorter) not in longer,
+    }
+    return [state for state, holds in descriptions.items() if holds]
+
+
+def smallest_zero(sketch: Sketch) -> Key:
+    return min(key for key, count in sketch.items() if count == 0)
+
+
+@pytest.mark.parametrize(
+    ("k", "universe", "longest", "reached"),
+    [
+        (1, 4, 7, {"S1", "S2", "S3", "S4"}),  # S5 and S6 need two slots
+        (2, 4, 7, {"S1", "S2", "S3", "S4", "S5", "S6"}),
+        (3, 4, 7, {"S1", "S2", "S3", "S4", "S5"}),  # S6 names k + 2 keys
+        (3, 5, 6, {"S1", "S2", "S3", "S4", "S5", "S6"}),
+    ],
+)
+def test_neighbouring_streams_share_all_but_two_keys(k: int, universe: int, longest: int, reached: set[str]) -> None:
+    """`lem:nb-cases` for every small stream and every event removed, with empty slots as keys."""
+    sketches: dict[Stream, Sketch] = {}
+    seen: set[str] = set()
+    for stream in small_streams(universe, longest):
+        longer = oracle.with_dummies(StreamSketch.empty(k).extended(one_by_one(stream)))
+        sketches[stream] = longer
+        for removed in neighbours(stream):
+            shorter = sketches[removed]
+            found = states(longer, shorter)
+            assert len(found) == 1, (stream, removed)
+            assert obeys_the_lemma(longer, shorter), (stream, removed)
+            seen.update(found)
+    assert seen == reached
+
+
+def starts(k: int) -> list[StreamSketch]:
+    """Every sketch that at most three events leave behind: what a batch may find."""
+    sketches = [StreamSketch.empty(k).extended(one_by_one(stream)) for stream in small_streams(UNIVERSE, 3)]
+    return list({encode(sketch): sketch for sketch in sketches}.values())
+
+
+def broken_neighbours(k: int, order: Order) -> int:
+    """How many neighbouring batches, folded in this order into equal sketches, break `lem:nb-cases`."""
+    broken = 0
+    for start in starts(k):
+        folded = {batch: oracle.with_dummies(start.extended(order(batch))) for batch in small_streams(UNIVERSE, 5)}
+        pairs = ((folded[batch], folded[removed]) for batch in folded for removed in neighbours(batch))
+        broken += sum(not obeys_the_lemma(longer, shorter) for longer, shorter in pairs)
+    return broken
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("order", [one_by_one, sorted_by_key])
+def test_batches_in_arrival_or_key_order_stay_neighbours(k: int, order: Order) -> None:
+    assert broken_neighbours(k, order) == 0
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("order", [by_first_occurrence, by_descending_count])
+def test_counting_a_batch_before_folding_it_would_break_the_lemma(k: int, order: Order) -> None:
+    """One event more or less can move a key within these orders; the same search finds nothing in the others."""
+    assert broken_neighbours(k, order) > 0
+
+
+def test_an_order_that_breaks_the_lemma_leaves_counters_no_noise_covers() -> None:
+    """The smallest case by descending count, where `c` is first in one batch and second in its neighbour."""
+    start = StreamSketch.empty(1).extended([("a", 2)])
+    longer = start.extended(by_descending_count(("b", "b", "c", "c")))
+    shorter = start.extended(by_descending_count(("b", "c", "c")))
+    assert longer.counters == {"c": 2}
+    assert shorter.counters == {"b": 1}
+
+
+odd_keys = st.sampled_from(
+    [
+        "",
+        "\0",
+        "\0\0",
+        "a",
+        "a\0",
+        "A",
+        "\x7f",
+        "é",
+        "e\u0301",
+        "\ud7ff",
+        "\uffff",
+        "\U00010000",
+        "\U0010ffff",
+        "x" * 512,
+    ]
+) | st.text(max_size=8)
+counts = st.integers(1, 4) | st.integers(1, 2**31 - 1)
+
+
+@st.composite
+def weighted_streams(draw: st.DrawFn) -> Events:
+    """A few keys that come again and again, so that every branch is taken."""
+    pool = draw(st.lists(odd_keys, min_size=1, max_size=12, unique=True))
+    return draw(st.lists(st.tuples(st.sampled_from(pool), counts), max_size=60))
+
+
+many_examples = settings(max_examples=300, deadline=None)
+
+
+@many_examples
+@given(st.integers(1, 8), st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 6)), max_size=30))
+def test_a_weighted_step_is_so_many_events_in_a_row(k: int, events: Events) -> None:
+    expected = oracle.misra_gries(k, (key for key, count in events for _ in range(count)))
+    assert weighted_oracle(k, events) == expected
+    assert oracle.with_dummies(StreamSketch.empty(k).extended(events)) == expected
+
+
+def weighted_oracle(k: int, events: Events) -> Sketch:
+    sketch = oracle.empty(k)
+    for key, count in events:
+        sketch = oracle.after_weighted(sketch, key, count)
+    return sketch
+
+
+@many_examples
+@given(st.integers(1, 8), weighted_streams(), st.integers(0, 60))
+def test_huge_counts_and_odd_keys_are_folded_like_any_other(k: int, events: Events, split: int) -> None:
+    first = decode(encode(StreamSketch.empty(k).extended(events[:split])))
+    folded = first.extended(events[split:])
+    assert oracle.with_dummies(folded) == weighted_oracle(k, events)
+
+
+@many_examples
+@given(st.integers(1, 8), weighted_streams())
+def test_estimates_are_at_most_n_over_k_plus_one_too_low(k: int, events: Events) -> None:
+    """`fact:MG-error`, in whole numbers."""
+    folded = StreamSketch.empty(k).extended(events)
+    assert_estimates_are_close(folded, events)
+
+
+@pytest.mark.parametrize(
+    "stream", [zipf(5000, keys=300, seed=1), all_distinct(2000), ()], ids=["zipf", "distinct", "empty"]
+)
+@pytest.mark.parametrize("k", [1, 7, 64])
+def test_named_streams_are_estimated_within_the_same_error(k: int, stream: Stream) -> None:
+    assert_estimates_are_close(StreamSketch.empty(k).extended(one_by_one(stream)), one_by_one(stream))
+
+
+def assert_estimates_are_close(folded: StreamSketch, events: Events) -> None:
+    true: Counter[str] = Counter()
+    for key, count in events:
+        true[key] += count
+    assert len(folded.counters) <= folded.k
+    assert folded.counters.keys() <= true.keys()
+    for key, count in true.items():
+        missing = count - folded.counters.get(key, 0)
+        assert 0 <= missing * (folded.k + 1) <= true.total()
