@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from app import __version__
 from app.api import errors, keys, ledgers, operations, sketches, snapshots
 from app.api.middleware import Guard
-from app.core.noise import Sampler, discrete_laplace
+from app.core.noise import SYSTEM_NOISE, Noise
 from app.settings import Settings
 from app.store.database import Database
 from app.usecases.context import Context
@@ -51,11 +51,11 @@ class Service(FastAPI):
         return errors.documented(super().openapi())
 
 
-def build_context(settings: Settings, sample: Sampler = discrete_laplace) -> Context:
-    """`sample` is for tests alone: no setting and no request reaches it."""
+def build_context(settings: Settings, noise: Noise = SYSTEM_NOISE) -> Context:
+    """`noise` is for tests alone: no setting and no request reaches it."""
     return Context(
         database=Database(settings.database_url),
-        sample=sample,
+        noise=noise,
         now=lambda: datetime.now(UTC),
         admin_key=settings.admin_key,
         max_k=settings.max_k,

@@ -28,8 +28,8 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         database = Database(f"sqlite:///{scratch}/scratch.db")
         migrate(database)
-        with database.starting() as session:
+        with database.migrating() as connection:
             settings = config()
-            settings.attributes["connection"] = session.connection()
+            settings.attributes["connection"] = connection
             _COMMANDS[sys.argv[1]](settings)
         database.close()

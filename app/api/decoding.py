@@ -4,11 +4,10 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from app.core.errors import BadBatch, UnsupportedMediaType
+from app.core.errors import MAX_REPORTED, BadBatch, UnsupportedMediaType
 
 MAX_KEY_BYTES = 512
 MAX_COUNT = 2**31 - 1
-_REPORTED = 100  # bad items named in a refusal
 
 Batch = list[tuple[str, int]]
 
@@ -62,10 +61,10 @@ def _checked(items: Iterable[Any]) -> Batch:
     bad: list[tuple[int, str]] = []
     for position, item in enumerate(items):
         key, count = (item, 1) if isinstance(item, str) else _parts(item)
-        fault = _key_fault(key) or _count_fault(count)
+        fault = key_fault(key) or _count_fault(count)
         if fault:
             bad.append((position, fault))
-            if len(bad) == _REPORTED:
+            if len(bad) == MAX_REPORTED:
                 break
         else:
             batch.append((key, count))
@@ -80,7 +79,7 @@ def _parts(item: Any) -> tuple[Any, Any]:
     return item["key"], item.get("count", 1)
 
 
-def _key_fault(key: Any) -> str | None:
+def key_fault(key: Any) -> str | None:
     if not isinstance(key, str):
         return 'an event is a string or {"key": string, "count": whole number}.'
     try:

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import Depends, Header, Path, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from app.api.schemas import NAME
+from app.api.inputs import NAME
 from app.core.access import Principal, Scope
 from app.core.errors import InvalidRequest, Unauthenticated
 from app.usecases.context import Context

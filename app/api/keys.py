@@ -6,7 +6,8 @@ from fastapi import APIRouter, Path
 
 from app.api.dependencies import AppContext, Operator, Paging, sealed
 from app.api.errors import responses
-from app.api.schemas import KeyIn, KeyOut, NewKeyOut, PageOut, example
+from app.api.inputs import KeyIn, example
+from app.api.outputs import KeyOut, NewKeyOut, PageOut
 from app.core.errors import UnknownKey
 from app.usecases import manage_keys
 

@@ -4,7 +4,8 @@ from fastapi import APIRouter, Response
 
 from app.api.dependencies import AdminOfName, AppContext, LedgerName, Paging, Reader, ReaderOfName, sealed
 from app.api.errors import Responses, responses
-from app.api.schemas import BudgetIn, EntryOut, LedgerOut, PageOut, example
+from app.api.inputs import BudgetIn, example
+from app.api.outputs import EntryOut, LedgerOut, PageOut
 from app.core.errors import Conflict, InvalidNumber, UnknownLedger
 from app.usecases import manage_ledgers
 

@@ -10,7 +10,7 @@ from fastapi.staticfiles import StaticFiles
 from app.api import metrics
 from app.api.dependencies import AppContext, Operator
 from app.api.errors import Responses, refusing
-from app.api.schemas import HealthOut
+from app.api.outputs import HealthOut
 from app.core.errors import Forbidden, Unauthenticated, Unavailable
 from app.usecases.check_health import check_ready
 

@@ -5,8 +5,8 @@ import io
 
 from fastapi import Request, Response
 
+from app.api.outputs import SnapshotOut
 from app.api.picture import svg
-from app.api.schemas import SnapshotOut
 from app.core.errors import NotAcceptable
 from app.core.histogram import Snapshot
 

@@ -17,7 +17,8 @@ from app.api.dependencies import (
     sealed,
 )
 from app.api.errors import Responses, responses
-from app.api.schemas import PageOut, ReceiptOut, SketchIn, SketchOut, example
+from app.api.inputs import SketchIn, example
+from app.api.outputs import PageOut, ReceiptOut, SketchOut
 from app.core.claims import Claim
 from app.core.errors import (
     BadBatch,

@@ -15,17 +15,9 @@ from app.api.dependencies import (
     sealed,
 )
 from app.api.errors import Responses, responses
+from app.api.inputs import ParametersPlanIn, PlanIn, SnapshotIn, example
+from app.api.outputs import PageOut, PlanOut, SnapshotOut, SnapshotSummaryOut
 from app.api.rendering import rendered
-from app.api.schemas import (
-    PageOut,
-    ParametersPlanIn,
-    PlanIn,
-    PlanOut,
-    SnapshotIn,
-    SnapshotOut,
-    SnapshotSummaryOut,
-    example,
-)
 from app.core.claims import Claim
 from app.core.errors import (
     BudgetExhausted,
@@ -68,7 +60,7 @@ _SHOWN: Responses = {
 )
 def plan(body: ParametersPlanIn, app: AppContext, caller: Reader) -> PlanOut:
     """What a release would give for these parameters, before a sketch exists. Needs `read`."""
-    return PlanOut.of(plan_parameters(app, body.k, body.terms()))
+    return PlanOut.of(plan_parameters(app, body.parameters(), body.terms()))
 
 
 @router.post(

@@ -76,6 +76,9 @@ class Cost(_Amount):
     def charged(cls, *, epsilon: Decimal | str, delta: Decimal | str) -> Self:
         return cls._rounded(Decimal(epsilon), Decimal(delta), ROUND_CEILING)
 
+    def without_delta(self) -> "Cost":
+        return Cost(self.epsilon_units, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Budget(_Amount):

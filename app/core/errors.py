@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+MAX_REPORTED = 100  # bad items that a refusal names
+
 
 class Refusal(Exception):
     """A request that is answered with a reason instead of a result, and that changed nothing."""

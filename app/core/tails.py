@@ -84,7 +84,12 @@ def draw_bound(scale: float, draws: int, beta: float) -> int:
     return max(0, math.ceil(scale * math.log(draws / beta)))  # Pr[ζ > b] < e^(−b/scale)
 
 
-_GRID = 1 << 15
+def many_key_tail(scale: float, keys: int, threshold: int) -> float:
+    """At least Pr[η + 1 + max of `keys` draws ζ ≥ t]: so many keys of count 1 under one shared draw.
+
+    A sum of positive terms in double precision, each right to some 1e-14, widened by 1e-9.
+    """
+    return some_exceeds(scale, keys, threshold - 2) * (1 + 1e-9)
 
 
 @lru_cache(maxsize=256)
@@ -93,23 +98,28 @@ def noise_bound(scale: float, keys: int, beta: float) -> int:
 
     The law is symmetric, so it bounds the noise below as well.
     """
-    return smallest(lambda b: _some_exceeds(scale, keys, b) <= beta, start=0)
+    return smallest(lambda b: some_exceeds(scale, keys, b) <= beta, start=0)
 
 
-def _some_exceeds(scale: float, keys: int, bound: int) -> float:
-    """At least 1 − E[Pr[ζ ≤ bound − η]^keys], the sum over η taken in steps of at most `_GRID` cells.
+_CELLS = 1 << 16
+_REACH = 60  # scales: Pr[|η| > reach] < 1e-25
 
-    In each cell Pr[ζ ≤ bound − η] is taken at the cell's largest η, where it is smallest.
+
+def some_exceeds(scale: float, keys: int, bound: int) -> float:
+    """At least Pr[η + ζ_i > bound for some of `keys` draws], summed over η in at most `_CELLS` cells.
+
+    In each cell η is taken at its upper end, where the probability is largest; with one value a cell it is exact.
     """
-    reach = math.ceil(scale * 45)  # Pr[|η| > reach] < 3e-20
-    width = max(1, (2 * reach + 1) // _GRID)
-    cells = np.arange(-reach, reach + 1, width, dtype=np.float64)
-    ends = cells + width
-    mass = _survival(scale, cells - 1) - _survival(scale, ends - 1)
+    reach = math.ceil(scale * _REACH)
+    width = (2 * reach) // _CELLS + 1
+    starts = np.arange(-reach, reach + 1, width, dtype=np.float64)
+    ends = starts + width
+    mass = _survival(scale, starts - 1) - _survival(scale, ends - 1)
     tail = np.minimum(_survival(scale, bound - (ends - 1)), 1.0)
     with np.errstate(divide="ignore"):
-        none_exceeds = np.exp(keys * np.log1p(-tail))
-    return float(1 - np.sum(mass * none_exceeds))
+        exceeds = -np.expm1(keys * np.log1p(-tail))
+    outside = 2 * math.exp(-reach / scale)
+    return float(np.sum(mass * exceeds)) + outside
 
 
 def _survival(scale: float, j: np.ndarray) -> np.ndarray:

@@ -53,6 +53,28 @@ class Database:
                 session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _START_LOCK})
             yield session  # on SQLite every writer is alone
 
+    @contextmanager
+    def migrating(self) -> Iterator[Connection]:
+        """A connection that may rebuild tables, in one transaction that only one process has at a time.
+
+        SQLite alters a table by copying and dropping it, which enforced foreign keys forbid; they can be let go only
+        outside a transaction, and are checked before this one is committed.
+        """
+        with _translated(), self._writers, self.engine.connect() as connection:
+            sqlite = connection.dialect.name == "sqlite"
+            if sqlite:
+                _pragma(connection, "foreign_keys = OFF")
+            try:
+                with connection.begin():
+                    if not sqlite:
+                        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _START_LOCK})
+                    yield connection
+                    if sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
+                        raise RuntimeError("a migration broke a foreign key")
+            finally:
+                if sqlite:
+                    _pragma(connection, "foreign_keys = ON")
+
     def close(self) -> None:
         self.engine.dispose()
 
@@ -94,6 +116,13 @@ def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
         "foreign_keys = ON",
     ):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _pragma(connection: Connection, pragma: str) -> None:
+    """Straight to the driver, because SQLAlchemy would begin a transaction first."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, SqliteConnection)  # noqa: S101
+    driver.execute(f"PRAGMA {pragma}")
 
 
 def _begin_sqlite(connection: Connection) -> None:

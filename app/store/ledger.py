@@ -40,19 +40,19 @@ def page(session: Session, pattern: str, after: str, limit: int) -> Sequence[Led
 
 
 def charge(
-    session: Session, ledger_ids: Sequence[int], cost: Cost, offer: Offer, snapshot_id: str, now: datetime
+    session: Session, ledger_ids: Sequence[int], offer: Offer, snapshot_id: str, now: datetime
 ) -> list[tuple[str, Budget]]:
     """Pay from every ledger, or raise BudgetExhausted and pay from none; answer what each has left.
 
     Ledgers are locked in the order of their ids, so two releases cannot wait for each other. The payment repeats
     the check in its own statement, so no race fits between them whatever the database makes of the lock.
     """
-    rows = _locked(session, ledger_ids)
+    rows, cost = _locked(session, ledger_ids), offer.cost
     if not all(row.remaining.covers(cost) for row in rows):
         raise _exhausted(rows, cost)
     for row in rows:
         _pay(session, row.id, cost)
-        session.add(_entry(row.id, cost, offer, snapshot_id, now))
+        session.add(_entry(row.id, offer, snapshot_id, now))
     session.flush()
     return [(row.name, row.remaining.minus(cost)) for row in rows]
 
@@ -76,7 +76,7 @@ def _pay(session: Session, ledger_id: int, cost: Cost) -> None:
         raise Unavailable("The ledger changed under the release; nothing was charged. Try again.")
 
 
-def _entry(ledger_id: int, cost: Cost, offer: Offer, snapshot_id: str, now: datetime) -> EntryRow:
+def _entry(ledger_id: int, offer: Offer, snapshot_id: str, now: datetime) -> EntryRow:
     return EntryRow(
         ledger_id=ledger_id,
         snapshot_id=snapshot_id,
@@ -84,8 +84,8 @@ def _entry(ledger_id: int, cost: Cost, offer: Offer, snapshot_id: str, now: date
         mechanism=offer.mechanism,
         mechanism_version=offer.version,
         parameters=offer.calibrated.parameters(),
-        epsilon=cost.epsilon_units,
-        delta=cost.delta_units,
+        epsilon=offer.cost.epsilon_units,
+        delta=offer.cost.delta_units,
     )
 
 

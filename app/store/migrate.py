@@ -21,9 +21,9 @@ def config() -> Config:
 
 def migrate(database: Database) -> None:
     """All of it in one transaction, under the lock of a start."""
-    with database.starting() as session:
+    with database.migrating() as connection:
         settings = config()
-        settings.attributes["connection"] = session.connection()
+        settings.attributes["connection"] = connection
         command.upgrade(settings, "head")
 
 

@@ -8,7 +8,9 @@ from sqlalchemy.orm import Session
 
 from app.core.errors import UnknownSketch
 from app.core.sketches import state
+from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
+from app.core.universe import Universe, as_document, of_document
 from app.store.rows import inserted, like
 from app.store.tables import SketchRow, StateRow
 
@@ -22,6 +24,7 @@ def create(
     unit: str,
     max_contributions: int,
     description: str,
+    universe: Universe | None,
     now: datetime,
 ) -> bool:
     """Make the sketch, empty; False, and nothing changed, where the name is taken."""
@@ -32,6 +35,7 @@ def create(
         "unit": unit,
         "max_contributions": max_contributions,
         "description": description,
+        "universe": as_document(universe) if universe else None,
         "created_at": now,
     }
     if not inserted(session, SketchRow, values):
@@ -68,7 +72,11 @@ def page(session: Session, pattern: str, after: str, limit: int) -> Sequence[Ske
     return session.scalars(query.order_by(SketchRow.name).limit(limit)).all()
 
 
-def load(session: Session, row: SketchRow, *, for_update: bool) -> StreamSketch:
+def universe(row: SketchRow) -> Universe | None:
+    return None if row.universe is None else of_document(row.universe)
+
+
+def load(session: Session, row: SketchRow, *, for_update: bool) -> Sketch:
     """The private counters. Writers lock the row, so that concurrent batches queue and none is lost."""
     query = select(StateRow.state).where(StateRow.sketch_id == row.id)
     stored = session.scalar(query.with_for_update() if for_update else query)
@@ -77,7 +85,7 @@ def load(session: Session, row: SketchRow, *, for_update: bool) -> StreamSketch:
     return state.decode(stored)
 
 
-def save(session: Session, row: SketchRow, sketch: StreamSketch) -> None:
+def save(session: Session, row: SketchRow, sketch: Sketch) -> None:
     statement = update(StateRow).where(StateRow.sketch_id == row.id).values(state=state.encode(sketch))
     session.connection().execute(statement)
 

@@ -22,6 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from app.core.budget import Budget, Cost
+from app.core.planner import Family
 
 NAME_LENGTH = 100
 
@@ -90,6 +91,8 @@ class SketchRow(Table):
         CheckConstraint("k >= 1", name="k_positive"),
         CheckConstraint("unit IN ('event')", name="known_unit"),
         CheckConstraint("max_contributions >= 1", name="max_contributions_positive"),
+        CheckConstraint("family IN ('stream', 'compact', 'summed')", name="known_family"),
+        CheckConstraint("sources >= 1", name="sources_positive"),
     )
 
     id: Mapped[int] = mapped_column(_RowNumber, primary_key=True)
@@ -99,6 +102,9 @@ class SketchRow(Table):
     unit: Mapped[str] = mapped_column(String(16))
     max_contributions: Mapped[int] = mapped_column(Integer)
     description: Mapped[str] = mapped_column(Text)
+    family: Mapped[Family] = mapped_column(String(16), server_default="stream")
+    sources: Mapped[int] = mapped_column(Integer, server_default="1")  # streams that were summed
+    universe: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     created_at: Mapped[datetime] = mapped_column(Utc)
     deleted_at: Mapped[datetime | None] = mapped_column(Utc)
 

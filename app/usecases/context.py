@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from app.core.noise import Sampler
+from app.core.noise import Noise
 from app.store.database import Database
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     database: Database
-    sample: Sampler
+    noise: Noise
     now: Callable[[], datetime]
     admin_key: str | None = field(repr=False)  # DISCREET_ADMIN_KEY
     max_k: int

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from app.core.budget import Budget
 from app.core.errors import Conflict, InvalidNumber
+from app.core.universe import Universe
 from app.store import ledger, sketches
 from app.store.tables import LedgerRow, SketchRow
 from app.usecases import manage_ledgers
@@ -32,6 +33,7 @@ class SketchSpec:
     max_contributions: int
     ledger: str | OwnBudget
     description: str
+    universe: Universe | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class SketchView:
     unit: str
     max_contributions: int
     description: str
+    family: str
+    universe_size: int | None
     ledger: LedgerView
     created_at: datetime
 
@@ -79,13 +83,14 @@ def _insert(session: Session, name: str, spec: SketchSpec, now: datetime) -> boo
         unit=spec.unit,
         max_contributions=spec.max_contributions,
         description=spec.description,
+        universe=spec.universe,
         now=now,
     )
 
 
 def _same(row: SketchRow, paid_by: LedgerRow, spec: SketchSpec) -> bool:
-    asked = (spec.k, spec.unit, spec.max_contributions, spec.description)
-    if (row.k, row.unit, row.max_contributions, row.description) != asked:
+    asked = (spec.k, spec.unit, spec.max_contributions, spec.description, spec.universe)
+    if (row.k, row.unit, row.max_contributions, row.description, sketches.universe(row)) != asked:
         return False
     if isinstance(spec.ledger, OwnBudget):
         own = paid_by.name == row.name
@@ -113,12 +118,15 @@ def delete_sketch(context: Context, name: str) -> None:
 
 
 def _view(session: Session, row: SketchRow, paid_by: LedgerRow) -> SketchView:
+    universe = sketches.universe(row)
     return SketchView(
         name=row.name,
         k=row.k,
         unit=row.unit,
         max_contributions=row.max_contributions,
         description=row.description,
+        family=row.family,
+        universe_size=None if universe is None else universe.size,
         ledger=manage_ledgers.view(session, paid_by),
         created_at=row.created_at,
     )

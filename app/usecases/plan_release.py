@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Literal
 
 from app.core.budget import Cost
 from app.core.errors import InvalidNumber
-from app.core.planner import Offer, Question, offers
+from app.core.planner import Family, Offer, Question, offers
 from app.store import ledger, sketches
+from app.store.tables import SketchRow
 from app.usecases.context import Context
 
 
@@ -18,15 +20,47 @@ class Terms:
     beta: Decimal
     expected_events: int | None
 
-    def question(self, k: int) -> Question:
-        return Question(k=k, cost=self.cost, beta=float(self.beta), expected_events=self.expected_events)
+    def about(self, row: SketchRow) -> Question:
+        """The question for a sketch: its public parameters, and these terms."""
+        universe = sketches.universe(row)
+        return self.question(
+            family=row.family,
+            k=row.k,
+            max_contributions=row.max_contributions,
+            sources=row.sources,
+            universe_size=None if universe is None else universe.size,
+        )
+
+    def question(
+        self, *, family: Family, k: int, max_contributions: int, sources: int = 1, universe_size: int | None = None
+    ) -> Question:
+        return Question(
+            family=family,
+            k=k,
+            max_contributions=max_contributions,
+            sources=sources,
+            universe_size=universe_size,
+            cost=self.cost,
+            beta=float(self.beta),
+            expected_events=self.expected_events,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    offers: list[Offer]
-    cost: Cost
-    releases_remaining: int | None  # None before a sketch exists
+    """Offers, the best first, each with how many such releases the ledger still covers (None without a sketch)."""
+
+    offers: list[tuple[Offer, int | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """What a sketch would be made from."""
+
+    k: int
+    unit: Literal["event", "user"]
+    max_contributions: int
+    universe_size: int | None
 
 
 def plan_sketch(context: Context, name: str, terms: Terms) -> Plan:
@@ -34,11 +68,18 @@ def plan_sketch(context: Context, name: str, terms: Terms) -> Plan:
     with context.database.reading() as session:
         row = sketches.get_live(session, name)
         remaining = ledger.read(session, row.ledger_id).remaining
-    return Plan(offers(terms.question(row.k)), terms.cost, remaining.how_many(terms.cost))
+        question = terms.about(row)
+    return Plan([(offer, remaining.how_many(offer.cost)) for offer in offers(question)])
 
 
-def plan_parameters(context: Context, k: int, terms: Terms) -> Plan:
+def plan_parameters(context: Context, parameters: Parameters, terms: Terms) -> Plan:
     """The plan for parameters that no sketch has yet."""
-    if k > context.max_k:
+    if parameters.k > context.max_k:
         raise InvalidNumber(f"k may be at most {context.max_k} on this server.")
-    return Plan(offers(terms.question(k)), terms.cost, None)
+    question = terms.question(
+        family="stream" if parameters.unit == "event" else "compact",
+        k=parameters.k,
+        max_contributions=parameters.max_contributions,
+        universe_size=parameters.universe_size,
+    )
+    return Plan([(offer, None) for offer in offers(question)])

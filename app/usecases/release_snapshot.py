@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from app.core.budget import decimal_text
 from app.core.claims import Claim
 from app.core.histogram import Snapshot
-from app.core.planner import choose
+from app.core.planner import choose, released
 from app.store import ledger, requests, sketches, snapshots
 from app.store.tables import SketchRow
 from app.usecases import read_snapshots
@@ -34,10 +34,11 @@ def release_snapshot(context: Context, name: str, terms: Terms, mechanism: str, 
 def _release(
     context: Context, session: Session, row: SketchRow, terms: Terms, mechanism: str, now: datetime
 ) -> Snapshot:
-    offer = choose(terms.question(row.k), mechanism)
+    offer = choose(terms.about(row), mechanism)
     snapshot_id = uuid4().hex
-    remaining = ledger.charge(session, [row.ledger_id], terms.cost, offer, snapshot_id, now)  # before any data are read
-    counts = offer.calibrated.release(sketches.load(session, row, for_update=False), context.sample)
+    remaining = ledger.charge(session, [row.ledger_id], offer, snapshot_id, now)  # before any data are read
+    sketch = sketches.load(session, row, for_update=False)
+    counts = released(offer, sketch, sketches.universe(row), context.noise)
     return Snapshot(
         id=snapshot_id,
         sketch=row.name,
@@ -48,7 +49,7 @@ def _release(
         parameters=offer.calibrated.parameters(),
         error_bound=offer.error_bound,
         histogram=offer.calibrated.bars(counts, offer.error_bound),
-        charged=[{"ledger": name, **terms.cost.as_strings()} for name, _ in remaining],
+        charged=[{"ledger": name, **offer.cost.as_strings()} for name, _ in remaining],
         remaining=[{"ledger": name, **left.as_strings()} for name, left in remaining],
-        **terms.cost.as_strings(),
+        **offer.cost.as_strings(),
     )

@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import httpx2
 import pytest
 from fastapi.testclient import TestClient
 
+from app.core.noise import SYSTEM_NOISE
 from app.main import build_context, create_app
 from app.settings import Settings
 from app.usecases.context import Context
@@ -44,6 +46,7 @@ REASONS = {
     "number": _MADE, "snapshot": _MADE, "mechanism_version": _FIXED,
     # sketches
     "k": _CHOSEN, "unit": _CHOSEN, "max_contributions": _CHOSEN, "description": _CHOSEN,
+    "family": _CHOSEN, "universe_size": _CHOSEN,
     "ledger": _CHOSEN, "ledger.name": _CHOSEN, "ledger.accountant": _CHOSEN, "ledger.created_at": _MADE,
     "ledger.releases_like_the_last": _BUDGET,
     **{
@@ -57,7 +60,8 @@ REASONS = {
     "smallest_likely_count": _PUBLIC, "charge": _REQUEST, "charge.epsilon": _REQUEST, "charge.delta": _REQUEST,
     "mechanism": _PUBLIC, "theorem": _PUBLIC,
     "parameters": _PUBLIC, "parameters.noise": _PUBLIC, "parameters.scale": _PUBLIC,
-    "parameters.threshold": _PUBLIC, "parameters.k": _CHOSEN,
+    "parameters.threshold": _PUBLIC, "parameters.k": _CHOSEN, "parameters.sigma": _PUBLIC,
+    "parameters.lattice": _PUBLIC, "parameters.max_contributions": _CHOSEN, "parameters.universe_size": _CHOSEN,
     "error_bound": _PUBLIC, "error_bound.noise_low": _PUBLIC, "error_bound.noise_high": _PUBLIC,
     "error_bound.sketch_low": _PUBLIC,
     # snapshots
@@ -177,7 +181,7 @@ def test_a_failure_tells_neither_the_client_nor_the_log_what_the_data_are(
     def broken(_scale: float, _size: int) -> list[int]:
         raise KeyError("/secret-page")
 
-    failing = build_context(settings, sample=broken)
+    failing = build_context(settings, noise=replace(SYSTEM_NOISE, laplace=broken))
     with TestClient(create_app(settings, failing), headers={"Authorization": f"Bearer {ADMIN_KEY}"}) as client:
         create_sketch(client)
         post_events(client, ["/secret-page"])

@@ -16,7 +16,14 @@ from tests.api.calls import create_sketch, post_events, problem, release
         {"k": "many"},
         {"k": None},
         {"unit": "user"},
-        {"max_contributions": 2},
+        {"max_contributions": 0},
+        {"max_contributions": 1001},
+        {"universe": {}},
+        {"universe": {"values": []}},
+        {"universe": {"values": ["a", ""]}},
+        {"universe": {"range": [5, 4]}},
+        {"universe": {"range": [0, 2**63]}},
+        {"universe": {"values": ["a"], "range": [0, 1]}},
         {"budget": None},
         {"ledger": "team"},
         {"budget": {"epsilon": "0", "delta": "0"}},
@@ -40,7 +47,7 @@ def test_a_sketch_with_bad_parameters_is_refused(client: TestClient, change: dic
     answer = client.put("/v1/sketches/views", json=body)
     assert answer.status_code == 422
     assert problem(answer) == "invalid-request"
-    assert answer.json()["errors"]
+    assert answer.json()["detail"]
     assert problem(client.get("/v1/sketches/views")) == "unknown-sketch"
 
 
@@ -88,7 +95,7 @@ def test_a_sketch_does_not_take_a_foreign_ledger_as_its_own(client: TestClient) 
         {"delta": 1},
         {"beta": 0},
         {"beta": "0.6"},
-        {"mechanism": "gshm"},
+        {"mechanism": "magic"},
         {"expected_events": -1},
         {"x": 1},
     ],
@@ -121,17 +128,25 @@ def test_the_plan_of_a_sketch_is_the_same_empty_and_full_and_before_it_exists(cl
     empty = client.post("/v1/sketches/views/plan", json=question)
     post_events(client, [{"key": f"{number}", "count": 1000} for number in range(100)])
     assert client.post("/v1/sketches/views/plan", json=question).content == empty.content
-    (offer,) = empty.json()["mechanisms"]
-    assert offer["parameters"] == {"noise": "discrete-laplace", "scale": "1", "threshold": 17, "k": 64}
+    offers = empty.json()["mechanisms"]
+    assert [offer["mechanism"] for offer in offers] == ["pmg", "reduced-approx"]
+    offer = offers[0]
+    assert offer["parameters"] == {
+        "noise": "discrete-laplace",
+        "scale": "1",
+        "threshold": 17,
+        "k": 64,
+        "max_contributions": 1,
+    }
     assert offer["error_bound"]["sketch_low"] == 100
     assert offer["releases_remaining"] == 1
-    assert before["mechanisms"] == [offer | {"releases_remaining": None}]
+    assert before["mechanisms"] == [offer | {"releases_remaining": None} for offer in offers]
 
 
 def test_a_snapshot_gives_what_its_plan_said(client: TestClient) -> None:
     create_sketch(client)
     question = {"epsilon": "0.5", "delta": "1e-6", "beta": "0.01", "expected_events": 6500}
-    (offer,) = client.post("/v1/sketches/views/plan", json=question).json()["mechanisms"]
+    offer = client.post("/v1/sketches/views/plan", json=question).json()["mechanisms"][0]
     snapshot = release(client, **question).json()  # type: ignore[arg-type]
     assert {name: snapshot[name] for name in ("mechanism", "theorem", "parameters", "error_bound")} == {
         name: offer[name] for name in ("mechanism", "theorem", "parameters", "error_bound")

@@ -17,7 +17,7 @@ def _schema(connection: Connection) -> dict[str, Any]:
     found = inspect(connection)
     return {
         table: {
-            "columns": [(c["name"], str(c["type"]), c["nullable"]) for c in found.get_columns(table)],
+            "columns": sorted((c["name"], str(c["type"]), c["nullable"]) for c in found.get_columns(table)),
             "primary key": found.get_pk_constraint(table),
             "checks": sorted((str(c["name"]), c["sqltext"]) for c in found.get_check_constraints(table)),
             "foreign keys": sorted(str(sorted(key.items())) for key in found.get_foreign_keys(table)),

@@ -1,19 +1,23 @@
 """Release one stream's sketch as an (ε, δ)-private histogram: PMG.
 
-`alg:PMG` of Lebeda & Tětek with integer noise and the smallest threshold that is private. Neighbours differ by
-one event. Privacy: `lem:PMG-privacy`; error: `lem:PMG-error`, `thm:final_theorem`. Rests on `lem:nb-cases`, so
-it takes a `StreamSketch` and nothing else. Proof note: pmg.md
+`alg:PMG` of Lebeda & Tětek with integer noise and the smallest threshold that is private. Neighbours differ by one
+event, or by up to m (`lem:PMG-multiple-items`). Privacy: `lem:PMG-privacy`; error: `lem:PMG-error`,
+`thm:final_theorem`. Rests on `lem:nb-cases`, so it takes a `StreamSketch`; a `StandardSketch`, built elsewhere from one
+stream, needs the higher threshold of `calibrate_standard`. Proof note: pmg.md
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 
 from app.core.budget import Cost
 from app.core.errors import NoMechanism
 from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
 from app.core.noise import Sampler, laplace_scale
+from app.core.sketches.standard import StandardSketch
 from app.core.sketches.stream import StreamSketch
-from app.core.tails import noise_bound, one_key_tail, smallest, two_key_tail
+from app.core.tails import many_key_tail, noise_bound, one_key_tail, smallest, two_key_tail
 
 NAME = "pmg"
 VERSION = 1  # of what is drawn and cut; a change that alters the output law takes the next number
@@ -25,7 +29,8 @@ class Pmg:
     """PMG calibrated for k counters and one cost. Holds public parameters only."""
 
     k: int
-    scale: float  # 1/ε, rounded up until the sampler charges at most ε
+    max_contributions: int  # m
+    scale: float  # m/ε, rounded up until the sampler charges at most ε/m
     threshold: int  # t: the smallest noisy count that is reported
 
     def release(self, sketch: StreamSketch, sample: Sampler) -> Counts:
@@ -34,10 +39,11 @@ class Pmg:
         Always draws k + 1 values, so the time does not tell how many keys are stored; the draws of empty slots
         are dropped with them.
         """
+        return self._noisy(sketch.counters, sample)
+
+    def _noisy(self, counters: Mapping[str, int], sample: Sampler) -> Counts:
         shared, *own = sample(self.scale, self.k + 1)  # η, ζ
-        noisy = {
-            key: sketch.counters[key] + shared + draw for key, draw in zip(sorted(sketch.counters), own, strict=False)
-        }
+        noisy = {key: counters[key] + shared + draw for key, draw in zip(sorted(counters), own, strict=False)}
         return {key: count for key, count in noisy.items() if count >= self.threshold}
 
     def parameters(self) -> dict[str, object]:
@@ -47,6 +53,7 @@ class Pmg:
             "scale": f"{self.scale:.17g}",
             "threshold": self.threshold,
             "k": self.k,
+            "max_contributions": self.max_contributions,
         }
 
     def error_bound(self, beta: float, expected_events: int | None) -> ErrorBound:
@@ -65,11 +72,41 @@ class Pmg:
         return self.threshold + noise_bound(self.scale, 1, beta)
 
 
+@dataclass(frozen=True, slots=True)
+class StandardPmg(Pmg):
+    """PMG at the threshold for sketches that drop zero counters."""
+
+    def release_standard(self, sketch: StandardSketch, sample: Sampler) -> Counts:
+        return self._noisy(sketch.counters, sample)
+
+
 @lru_cache(maxsize=1024)
-def calibrate(k: int, cost: Cost) -> Pmg:
+def calibrate(k: int, cost: Cost, max_contributions: int = 1) -> Pmg:
     """The least noise and the lowest threshold that this cost allows. Needs δ > 0."""
+    _require_delta(cost)
+    scale = laplace_scale(cost.epsilon / max_contributions)
+    tail = one_key_tail if k == 1 else two_key_tail  # a single counter has no second key on one side (pmg.md)
+    steps = _group_factor(cost, max_contributions)
+    return Pmg(k, max_contributions, scale, smallest(lambda t: steps * tail(scale, t) <= cost.delta, start=1))
+
+
+def calibrate_standard(k: int, cost: Cost) -> StandardPmg:
+    """The same for a sketch that drops zero counters: up to k keys of count 1 may stand on one side."""
+    _require_delta(cost)
+    scale = laplace_scale(cost.epsilon)
+    threshold = smallest(lambda t: many_key_tail(scale, k, t) <= cost.delta, start=1)
+    return StandardPmg(k, 1, scale, threshold)
+
+
+def _require_delta(cost: Cost) -> None:
     if cost.delta == 0:
         raise NoMechanism("pmg cuts at a threshold and needs a delta above 0, for example 1e-6.")
-    scale = laplace_scale(cost.epsilon)
-    tail = one_key_tail if k == 1 else two_key_tail  # a single counter has no second key on one side (pmg.md)
-    return Pmg(k, scale, smallest(lambda t: tail(scale, t) <= cost.delta, start=1))
+
+
+def _group_factor(cost: Cost, max_contributions: int) -> Decimal:
+    """Σ e^(iε/m) for i < m: what m steps of one event multiply the tail of one by; rounded outward."""
+    with localcontext(Context(prec=120)):
+        step = (Decimal(cost.epsilon.numerator) / cost.epsilon.denominator / max_contributions).exp()
+        if max_contributions == 1:
+            return Decimal(1)
+        return (step**max_contributions - 1) / (step - 1) * (1 + Decimal("1e-60"))

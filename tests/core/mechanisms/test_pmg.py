@@ -87,6 +87,7 @@ def test_parameters_let_a_sceptic_recompute_the_guarantee() -> None:
         "scale": "10.000000000000002",
         "threshold": 161,
         "k": 7,
+        "max_contributions": 1,
     }
     assert float(str(calibrated.parameters()["scale"])) == calibrated.scale
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.sketches.state import decode, encode
+from app.core.sketches.state import decode_as, encode
 from app.core.sketches.stream import StreamSketch
 from tests.core.sketches import oracle
 from tests.core.sketches.oracle import Key, Sketch
@@ -61,7 +61,7 @@ def test_a_stream_may_be_stored_between_any_two_of_its_events(k: int) -> None:
         for split in range(len(stream)):
             folded = stored[stream[:split]].extended(one_by_one(stream[split:]))
             assert folded.counters == oracle.without_dummies(expected), (stream, split)
-        stored[stream] = decode(encode(StreamSketch.empty(k).extended(one_by_one(stream))))
+        stored[stream] = decode_as(StreamSketch, encode(StreamSketch.empty(k).extended(one_by_one(stream))))
 
 
 @SMALL_K
@@ -221,7 +221,7 @@ def weighted_oracle(k: int, events: Events) -> Sketch:
 @many_examples
 @given(st.integers(1, 8), weighted_streams(), st.integers(0, 60))
 def test_huge_counts_and_odd_keys_are_folded_like_any_other(k: int, events: Events, split: int) -> None:
-    first = decode(encode(StreamSketch.empty(k).extended(events[:split])))
+    first = decode_as(StreamSketch, encode(StreamSketch.empty(k).extended(events[:split])))
     folded = first.extended(events[split:])
     assert oracle.with_dummies(folded) == weighted_oracle(k, events)
 

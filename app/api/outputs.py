@@ -1,141 +1,24 @@
-"""The JSON of requests and responses. No model here can hold a sketch's state."""
+"""The JSON of responses. No model here can hold a sketch's state."""
 
 from datetime import datetime
-from decimal import Decimal
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+from pydantic.json_schema import SkipJsonSchema
 
-from app.core.access import Scope
-from app.core.budget import Budget, Cost
 from app.core.histogram import Snapshot
 from app.core.planner import Offer
-from app.core.sketches.stream import MAX_K
 from app.usecases.manage_keys import KeyView, NewKey
 from app.usecases.manage_ledgers import EntryView, LedgerView
-from app.usecases.manage_sketches import OwnBudget, SketchSpec, SketchView
-from app.usecases.plan_release import Plan, Terms
+from app.usecases.manage_sketches import SketchView
+from app.usecases.plan_release import Plan
 
 T = TypeVar("T")
-
-NAME = r"^[a-z0-9][a-z0-9._-]{0,99}$"
-
-
-def _short_number(value: Any) -> Any:
-    if isinstance(value, bool) or len(str(value)) > 64:
-        raise ValueError("write a number, or a decimal string of at most 64 characters")
-    return value
-
-
-def _no_nul(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("leave out the character NUL")  # PostgreSQL cannot store it
-    return text
-
-
-Text = Annotated[str, AfterValidator(_no_nul)]
-Amount = Annotated[Decimal, BeforeValidator(_short_number)]
-Epsilon = Annotated[Amount, Field(gt=0, le=1000, description="ε, a decimal string or number", examples=["0.5"])]
-Delta = Annotated[Amount, Field(ge=0, lt=1, description="δ, a decimal string or number", examples=["1e-6"])]
-Beta = Annotated[
-    Amount,
-    Field(
-        ge=Decimal("1e-9"),
-        le=Decimal("0.5"),
-        description="Error bounds hold with probability 1 − β",
-        examples=["0.05"],
-    ),
-]
-Counters = Annotated[
-    int,
-    Field(
-        ge=1,
-        le=MAX_K,
-        description="Counters. A count is at most n/(k+1) too low, n the number of events",
-        examples=[1024],
-    ),
-]
-Unit = Annotated[Literal["event"], Field(description="What is protected: one event")]
-MaxContributions = Annotated[Literal[1], Field(description="Events per person that the guarantee covers")]
-ExpectedEvents = Annotated[
-    int | None,
-    Field(
-        ge=0,
-        le=2**53,
-        description="How many events you expect the sketch to hold. Only this figure, never the true one, enters "
-        "the part of the error bound that comes from the sketch itself.",
-        examples=[100_000],
-    ),
-]
-
-
-def example(body: dict[str, Any]) -> dict[str, Any]:
-    """`openapi_extra` that fills in a request. In the model pydantic would sort its keys, and people read it."""
-    return {"requestBody": {"content": {"application/json": {"example": body}}}}
-
-
-class Input(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class BudgetIn(Input):
-    epsilon: Epsilon
-    delta: Delta
-    accountant: Literal["basic"] = Field("basic", description="`basic` adds up ε and δ")
-
-    def total(self) -> Budget:
-        return Budget.granted(epsilon=self.epsilon, delta=self.delta)
-
-
-class SketchIn(Input):
-    k: Counters
-    unit: Unit = "event"
-    max_contributions: MaxContributions = 1
-    ledger: str | None = Field(None, pattern=NAME, description="A shared ledger that pays for releases")
-    budget: BudgetIn | None = Field(None, description="Or a budget of its own, in a ledger of the sketch's name")
-    description: Text = Field("", max_length=1000, description="For people")
-
-    @model_validator(mode="after")
-    def _one_payer(self) -> "SketchIn":
-        if (self.ledger is None) == (self.budget is None):
-            raise ValueError("give either ledger or budget")
-        return self
-
-    def spec(self) -> SketchSpec:
-        own = OwnBudget(self.budget.total(), self.budget.accountant) if self.budget else None
-        return SketchSpec(self.k, self.unit, self.max_contributions, own or self.ledger or "", self.description)
-
-
-class PlanIn(Input):
-    epsilon: Epsilon
-    delta: Delta
-    beta: Beta = Decimal("0.05")
-    expected_events: ExpectedEvents = None
-
-    def terms(self) -> Terms:
-        cost = Cost.charged(epsilon=self.epsilon, delta=self.delta)
-        return Terms(cost=cost, beta=self.beta, expected_events=self.expected_events)
-
-
-class ParametersPlanIn(PlanIn):
-    k: Counters
-    unit: Unit = "event"
-    max_contributions: MaxContributions = 1
-
-
-class SnapshotIn(PlanIn):
-    mechanism: Literal["auto", "pmg"] = Field("auto", description="`auto` takes the one with the least error bound")
-
-
-class KeyIn(Input):
-    name: Text = Field(min_length=1, max_length=100, description="For people; need not be unique")
-    scopes: list[Scope] = Field(min_length=1, max_length=4, description="`admin` includes the others")
-    sketches: str = Field(
-        "*",
-        pattern=r"^[a-z0-9._*-]{1,100}$",
-        description="The sketch and ledger names it may touch; `*` stands for any text",
-    )
-
 
 EpsilonOut = Annotated[str, Field(description="ε, exactly", examples=["0.5"])]
 DeltaOut = Annotated[str, Field(description="δ, exactly", examples=["1e-6"])]
@@ -180,9 +63,17 @@ class MechanismParametersOut(BaseModel):
     """What a sceptic needs to recompute the guarantee."""
 
     noise: str = Field(description="The law of each draw", examples=["discrete-laplace"])
-    scale: str = Field(description="Of each draw, in counts", examples=["2"])
+    scale: str | SkipJsonSchema[None] = Field(None, description="Of each Laplace draw, in counts", examples=["2"])
+    sigma: str | SkipJsonSchema[None] = Field(None, description="Of each Gaussian draw, in counts")
+    lattice: int | SkipJsonSchema[None] = Field(None, description="Gaussian draws are multiples of 1/lattice")
     threshold: int = Field(description="The smallest noisy count that is reported", examples=[33])
     k: int = Field(description="Counters of the sketch", examples=[1024])
+    max_contributions: int | SkipJsonSchema[None] = Field(None, description="Events per person", examples=[1])
+    universe_size: int | SkipJsonSchema[None] = Field(None, description="Keys that got noise, stored or not")
+
+    @model_serializer(mode="wrap")
+    def _those_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in serialize(self).items() if value is not None}
 
 
 class EntryOut(BaseModel):
@@ -218,6 +109,8 @@ class SketchOut(BaseModel):
     unit: str = Field(description="What is protected", examples=["event"])
     max_contributions: int = Field(description="Events per person that the guarantee covers", examples=[1])
     description: str = Field(examples=["Page views of the shop"])
+    family: str = Field(description="How it was built, which decides what may release it", examples=["stream"])
+    universe_size: int | None = Field(description="How many keys are possible; null if undeclared", examples=[None])
     ledger: LedgerOut = Field(description="What pays for releases")
     created_at: datetime
 
@@ -229,6 +122,8 @@ class SketchOut(BaseModel):
             unit=sketch.unit,
             max_contributions=sketch.max_contributions,
             description=sketch.description,
+            family=sketch.family,
+            universe_size=sketch.universe_size,
             ledger=LedgerOut.of(sketch.ledger),
             created_at=sketch.created_at,
         )
@@ -272,15 +167,15 @@ class OfferOut(BaseModel):
     )
 
     @classmethod
-    def of(cls, offer: Offer, plan: Plan) -> "OfferOut":
+    def of(cls, offer: Offer, releases_remaining: int | None) -> "OfferOut":
         return cls(
             mechanism=offer.mechanism,
             theorem=offer.theorem,
             parameters=MechanismParametersOut.model_validate(offer.calibrated.parameters()),
             error_bound=ErrorBoundOut.model_validate(offer.error_bound, from_attributes=True),
             smallest_likely_count=offer.smallest_likely_count,
-            charge=AmountOut(**plan.cost.as_strings()),
-            releases_remaining=plan.releases_remaining,
+            charge=AmountOut(**offer.cost.as_strings()),
+            releases_remaining=releases_remaining,
         )
 
 
@@ -290,7 +185,7 @@ class PlanOut(BaseModel):
 
     @classmethod
     def of(cls, plan: Plan) -> "PlanOut":
-        mechanisms = [OfferOut.of(offer, plan) for offer in plan.offers]
+        mechanisms = [OfferOut.of(*offer) for offer in plan.offers]
         return cls(recommended=mechanisms[0].mechanism, mechanisms=mechanisms)
 
 

@@ -1,0 +1,200 @@
+"""The JSON of requests: every number and name is checked here, before a use case sees it."""
+
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
+
+from app.api.decoding import key_fault
+from app.core.access import Scope
+from app.core.budget import Budget, Cost
+from app.core.sketches.stream import MAX_K
+from app.core.universe import MAX_SIZE, Universe, of_range, of_values
+from app.usecases.manage_sketches import OwnBudget, SketchSpec
+from app.usecases.plan_release import Parameters, Terms
+
+NAME = r"^[a-z0-9][a-z0-9._-]{0,99}$"
+
+
+def _short_number(value: Any) -> Any:
+    if isinstance(value, bool) or len(str(value)) > 64:
+        raise ValueError("write a number, or a decimal string of at most 64 characters")
+    return value
+
+
+def _no_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("leave out the character NUL")  # PostgreSQL cannot store it
+    return text
+
+
+def _key(text: str) -> str:
+    fault = key_fault(text)
+    if fault:
+        raise ValueError(fault)
+    return text
+
+
+Text = Annotated[str, AfterValidator(_no_nul)]
+Amount = Annotated[Decimal, BeforeValidator(_short_number)]
+Epsilon = Annotated[Amount, Field(gt=0, le=1000, description="ε, a decimal string or number", examples=["0.5"])]
+Delta = Annotated[Amount, Field(ge=0, lt=1, description="δ, a decimal string or number", examples=["1e-6"])]
+Beta = Annotated[
+    Amount,
+    Field(
+        ge=Decimal("1e-9"),
+        le=Decimal("0.5"),
+        description="Error bounds hold with probability 1 − β",
+        examples=["0.05"],
+    ),
+]
+Counters = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=MAX_K,
+        description="Counters. A count is at most n/(k+1) too low, n the number of events",
+        examples=[1024],
+    ),
+]
+Unit = Annotated[
+    Literal["event"], Field(description="What is protected: one person's events, at most max_contributions")
+]
+MaxContributions = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=1000,
+        description="How many events of one person the guarantee covers. Nobody counts them here: whoever sends the "
+        "events must keep to it",
+    ),
+]
+ExpectedEvents = Annotated[
+    int | None,
+    Field(
+        ge=0,
+        le=2**53,
+        description="How many events you expect the sketch to hold. Only this figure, never the true one, enters "
+        "the part of the error bound that comes from the sketch itself.",
+        examples=[100_000],
+    ),
+]
+
+
+def example(body: dict[str, Any]) -> dict[str, Any]:
+    """`openapi_extra` that fills in a request. In the model pydantic would sort its keys, and people read it."""
+    return {"requestBody": {"content": {"application/json": {"example": body}}}}
+
+
+class Input(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class BudgetIn(Input):
+    epsilon: Epsilon
+    delta: Delta
+    accountant: Literal["basic"] = Field("basic", description="`basic` adds up ε and δ")
+
+    def total(self) -> Budget:
+        return Budget.granted(epsilon=self.epsilon, delta=self.delta)
+
+
+class UniverseIn(Input):
+    """All possible keys: listed, or the whole numbers of a range."""
+
+    values: list[Annotated[str, AfterValidator(_key)]] | None = Field(
+        None, min_length=1, max_length=100_000, description="Every possible key"
+    )
+    range: tuple[int, int] | None = Field(None, description="First and last", examples=[[0, 999_999]])
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "UniverseIn":
+        if (self.values is None) == (self.range is None):
+            raise ValueError("give either values or range")
+        return self
+
+    def universe(self) -> Universe:
+        return of_range(*self.range) if self.range is not None else of_values(self.values or [])
+
+
+class SketchIn(Input):
+    k: Counters
+    unit: Unit = "event"
+    max_contributions: MaxContributions = 1
+    ledger: str | None = Field(None, pattern=NAME, description="A shared ledger that pays for releases")
+    budget: BudgetIn | None = Field(None, description="Or a budget of its own, in a ledger of the sketch's name")
+    universe: UniverseIn | None = Field(
+        None,
+        description="All possible keys. It allows releases without δ; events with other keys are refused",
+    )
+    description: Text = Field("", max_length=1000, description="For people")
+
+    @model_validator(mode="after")
+    def _one_payer(self) -> "SketchIn":
+        if (self.ledger is None) == (self.budget is None):
+            raise ValueError("give either ledger or budget")
+        return self
+
+    def spec(self) -> SketchSpec:
+        own = OwnBudget(self.budget.total(), self.budget.accountant) if self.budget else None
+        return SketchSpec(
+            k=self.k,
+            unit=self.unit,
+            max_contributions=self.max_contributions,
+            ledger=own or self.ledger or "",
+            description=self.description,
+            universe=self.universe.universe() if self.universe else None,
+        )
+
+
+class PlanIn(Input):
+    epsilon: Epsilon
+    delta: Delta
+    beta: Beta = Decimal("0.05")
+    expected_events: ExpectedEvents = None
+
+    def terms(self) -> Terms:
+        cost = Cost.charged(epsilon=self.epsilon, delta=self.delta)
+        return Terms(cost=cost, beta=self.beta, expected_events=self.expected_events)
+
+
+class ParametersPlanIn(PlanIn):
+    k: Counters
+    unit: Literal["event", "user"] = Field(
+        "event", description="`event`: up to max_contributions events per person; `user`: one set of keys per person"
+    )
+    max_contributions: MaxContributions = 1
+    universe_size: int | None = Field(
+        None, ge=1, le=MAX_SIZE, description="How many keys are possible, where that is known", examples=[1_000_000]
+    )
+
+    def parameters(self) -> Parameters:
+        return Parameters(
+            k=self.k,
+            unit=self.unit,
+            max_contributions=self.max_contributions,
+            universe_size=self.universe_size,
+        )
+
+
+class SnapshotIn(PlanIn):
+    mechanism: Literal["auto", "pmg", "reduced-approx", "reduced-pure", "gshm", "laplace-compact"] = Field(
+        "auto", description="`auto` takes the one with the least error bound"
+    )
+
+
+class KeyIn(Input):
+    name: Text = Field(min_length=1, max_length=100, description="For people; need not be unique")
+    scopes: list[Scope] = Field(min_length=1, max_length=4, description="`admin` includes the others")
+    sketches: str = Field(
+        "*",
+        pattern=r"^[a-z0-9._*-]{1,100}$",
+        description="The sketch and ledger names it may touch; `*` stands for any text",
+    )

@@ -1,0 +1,52 @@
+"""Reduced counters of one or more stream sketches, added up key by key and never cut back.
+
+`alg:MG-pure-DP` subtracts γ = Σc/(k+1) from each counter and drops what is not positive. Everything here is scaled by
+k + 1, so that it stays whole: the reduced counter of x is (k+1)·c_x − Σc where that is positive.
+
+Neighbours, with one event more or less in one source, are at most 2k − 1 apart in ℓ1, whatever the number of sources.
+By `lem:nb-cases` there are two cases. One counter is higher by one: its own reduced counter rises by at most
+(k+1) − 1 = k, and the at most k − 1 others fall by at most 1 each. Or all k counters are lower by one: each reduced
+counter falls by at most (k+1) − k = 1, together k. Taking positive parts does not enlarge a difference. (The proof of
+`lem:pure-dp-postprocessing-sensitivity` has the sign of the second effect turned; its bound of 2 holds all the same.)
+
+Estimates lie in [f(x) − n/(k+1), f(x)], n over all sources (`lem:pure-dp-postprocessing-error`).
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from app.core.sketches.stream import StreamSketch
+
+
+@dataclass(frozen=True, slots=True)
+class SummedSketch:
+    """Positive reduced counters, in units of 1/(k+1) events."""
+
+    k: int
+    sources: int  # how many stream sketches were added: public, and it bounds the number of keys
+    counters: Mapping[str, int] = field(repr=False)  # private data: never in a log
+
+    @classmethod
+    def of_stream(cls, sketch: StreamSketch) -> Self:
+        total = sum(sketch.counters.values())
+        scaled = {key: (sketch.k + 1) * count - total for key, count in sketch.counters.items()}
+        return cls(sketch.k, 1, {key: count for key, count in scaled.items() if count > 0})
+
+    def plus(self, other: "SummedSketch") -> "SummedSketch":
+        if self.k != other.k:
+            raise ValueError("summed sketches must have the same k")
+        counters = Counter(self.counters)
+        counters.update(other.counters)
+        return SummedSketch(self.k, self.sources + other.sources, dict(counters))
+
+    @property
+    def most_keys(self) -> int:
+        """A public bound on how many keys can be stored."""
+        return self.sources * self.k
+
+
+def sensitivity(k: int, max_contributions: int) -> int:
+    """ℓ1 distance of neighbours, in the units of a SummedSketch; m contributions are m neighbours in a row."""
+    return (2 * k - 1) * max_contributions

@@ -1,0 +1,74 @@
+"""A declared set of possible keys: what pure differential privacy needs, because every key gets noise."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.core.errors import InvalidRequest
+
+MAX_SIZE = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The listed keys, in ascending order."""
+
+    keys: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.keys)
+
+    def __contains__(self, key: str) -> bool:
+        at = bisect_left(self.keys, key)
+        return at < len(self.keys) and self.keys[at] == key
+
+    def key(self, index: int) -> str:
+        return self.keys[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The whole numbers from low to high, written in decimal without leading zeros."""
+
+    low: int
+    high: int
+
+    @property
+    def size(self) -> int:
+        return self.high - self.low + 1
+
+    def __contains__(self, key: str) -> bool:
+        digits = key.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
+            return False
+        number = int(key)
+        return str(number) == key and self.low <= number <= self.high
+
+    def key(self, index: int) -> str:
+        return str(self.low + index)
+
+
+Universe = Values | Range
+
+
+def of_values(keys: Sequence[str]) -> Values:
+    if not keys:
+        raise InvalidRequest("A universe needs at least one value.")
+    return Values(tuple(sorted(set(keys))))
+
+
+def of_range(low: int, high: int) -> Range:
+    if not low <= high < low + MAX_SIZE:
+        raise InvalidRequest("A universe range needs low ≤ high and at most 2^63 numbers.")
+    return Range(low, high)
+
+
+def as_document(universe: Universe) -> dict[str, Any]:
+    """As it is stored: the same universe, the same document."""
+    return {"values": list(universe.keys)} if isinstance(universe, Values) else {"range": [universe.low, universe.high]}
+
+
+def of_document(document: dict[str, Any]) -> Universe:
+    return of_values(document["values"]) if "values" in document else of_range(*document["range"])
