@@ -49,7 +49,7 @@ def svg(snapshot: Snapshot) -> str:
 
 def _bar(bar: Bar, y: float, scale: float) -> list[str]:
     middle = y + _ROW / 2
-    name = bar.key if len(bar.key) <= 28 else bar.key[:27] + "…"
+    name = bar.key if len(bar.key) <= 24 else bar.key[:23] + "…"
     length = max(0.0, bar.count * scale)
     high = bar.high if bar.high is not None else bar.count
     ends = (_LEFT + max(0.0, bar.low * scale), _LEFT + high * scale)

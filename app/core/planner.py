@@ -35,7 +35,7 @@ class Question:
 
     family: Family
     k: int
-    max_contributions: int
+    max_contributions: int  # events of one person; 1 where a person is one set of keys
     sources: int  # streams in a summed sketch; 1 otherwise
     universe_size: int | None
     cost: Cost
@@ -126,7 +126,7 @@ def _reduced_pure(question: Question) -> Offer:
 
 
 def _gshm(question: Question) -> Offer:
-    calibrated = gshm.calibrate(question.k, question.cost)
+    calibrated = gshm.calibrate(question.k, question.cost, question.max_contributions)
     bound = calibrated.error_bound(question.beta, question.expected_events)
     return _offer(question, gshm.NAME, gshm.VERSION, gshm.THEOREM, calibrated, bound)
 
@@ -135,9 +135,11 @@ def _laplace_compact(question: Question) -> Offer:
     """With a threshold if there is a δ to pay for it, else on the whole universe."""
     if question.cost.delta == 0 and question.universe_size is not None:
         size = question.universe_size
-        calibrated = laplace_compact.calibrate_everywhere(question.k, size, question.cost, question.beta)
+        calibrated = laplace_compact.calibrate_everywhere(
+            question.k, size, question.cost, question.beta, question.max_contributions
+        )
     else:
-        calibrated = laplace_compact.calibrate(question.k, question.cost)
+        calibrated = laplace_compact.calibrate(question.k, question.cost, question.max_contributions)
     bound = calibrated.error_bound(question.beta, question.expected_events)
     name, version, theorem = laplace_compact.NAME, laplace_compact.VERSION, laplace_compact.THEOREM
     return _offer(question, name, version, theorem, calibrated, bound)

@@ -76,10 +76,11 @@ def plan_parameters(context: Context, parameters: Parameters, terms: Terms) -> P
     """The plan for parameters that no sketch has yet."""
     if parameters.k > context.max_k:
         raise InvalidNumber(f"k may be at most {context.max_k} on this server.")
+    events = parameters.unit == "event"
     question = terms.question(
-        family="stream" if parameters.unit == "event" else "compact",
+        family="stream" if events else "compact",
         k=parameters.k,
-        max_contributions=parameters.max_contributions,
+        max_contributions=parameters.max_contributions if events else 1,  # the size of a set does not matter to PAMG
         universe_size=parameters.universe_size,
     )
     return Plan([(offer, None) for offer in offers(question)])

@@ -9,6 +9,7 @@ difference is charged to δ. Proof note: gshm.md
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from app.core.budget import Cost
 from app.core.errors import NoMechanism
+from app.core.groups import group_factor
 from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
 from app.core.noise import Sampler
 from app.core.normal import log_phi
@@ -41,6 +43,7 @@ class Gshm:
     sigma: float  # σ, in counts
     threshold: int  # the smallest noisy count that is reported; at least 1 + τ
     lattice: int  # steps per count
+    max_contributions: int = 1  # m
 
     def release(self, sketch: CompactSketch, sample: Sampler) -> Counts:
         """Noisy counts at or above the threshold, rounded down, in key order. Always makes k draws."""
@@ -59,6 +62,7 @@ class Gshm:
             "lattice": self.lattice,
             "threshold": self.threshold,
             "k": self.k,
+            "max_contributions": self.max_contributions,
         }
 
     def error_bound(self, beta: float, expected_events: int | None) -> ErrorBound:
@@ -105,14 +109,15 @@ def _gaussian_delta(sigma: float, epsilon: NDArray[np.float64], j: NDArray[np.fl
 
 
 @lru_cache(maxsize=256)
-def calibrate(k: int, cost: Cost) -> Gshm:
-    """The lowest threshold that this cost allows. Needs δ > 0."""
+def calibrate(k: int, cost: Cost, max_contributions: int = 1) -> Gshm:
+    """The lowest threshold that this cost allows, at ε/m and a share of δ for each of m events. Needs δ > 0."""
     if cost.delta == 0:
         raise NoMechanism("gshm cuts at a threshold and needs a delta above 0, for example 1e-6.")
-    epsilon, delta = float(cost.epsilon), float(cost.delta)
+    epsilon = float(cost.epsilon / max_contributions)
+    delta = float(Decimal(float(cost.delta)) / group_factor(cost.epsilon, max_contributions))
     sigma, tau = least_threshold(k, epsilon, delta * (1 - _LATTICE_SHARE))
     lattice = _lattice(k, sigma, epsilon, delta * _LATTICE_SHARE)
-    return Gshm(k, sigma, math.ceil(1 + tau + 1 / (2 * lattice)), lattice)
+    return Gshm(k, sigma, math.ceil(1 + tau + 1 / (2 * lattice)), lattice, max_contributions)
 
 
 def least_threshold(k: int, epsilon: float, delta: float) -> tuple[float, float]:

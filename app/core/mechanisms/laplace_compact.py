@@ -13,6 +13,7 @@ from functools import lru_cache
 from app.core.budget import Cost
 from app.core.errors import NoMechanism
 from app.core.everywhere import noisy_everywhere
+from app.core.groups import group_factor
 from app.core.histogram import Bar, Counts, ErrorBound, largest, with_bounds
 from app.core.noise import Below, Sampler, laplace_scale
 from app.core.sketches.compact import CompactSketch
@@ -30,8 +31,9 @@ class LaplaceCompact:
 
     k: int
     universe_size: int | None
-    scale: float  # k/ε
+    scale: float  # k·m/ε
     threshold: int
+    max_contributions: int = 1  # m
 
     def release(self, sketch: CompactSketch, sample: Sampler) -> Counts:
         """The thresholded form: noisy counts at or above the threshold, in key order. Always makes k draws."""
@@ -50,6 +52,7 @@ class LaplaceCompact:
             "scale": f"{self.scale:.17g}",
             "threshold": self.threshold,
             "k": self.k,
+            "max_contributions": self.max_contributions,
             **universe,
         }
 
@@ -70,22 +73,25 @@ class LaplaceCompact:
 
 
 @lru_cache(maxsize=1024)
-def calibrate(k: int, cost: Cost) -> LaplaceCompact:
+def calibrate(k: int, cost: Cost, max_contributions: int = 1) -> LaplaceCompact:
     """The thresholded form, at the lowest threshold that this cost allows. Needs δ > 0."""
     if cost.delta == 0:
         raise NoMechanism("laplace-compact needs a delta above 0, or a declared universe.")
-    scale = laplace_scale(cost.epsilon / k)
+    scale = laplace_scale(cost.epsilon / (k * max_contributions))
+    steps = group_factor(cost.epsilon, max_contributions)
 
     def private(threshold: int) -> bool:
-        return some_draw_tail(scale, k, threshold - 1) <= cost.delta
+        return steps * some_draw_tail(scale, k, threshold - 1) <= cost.delta
 
-    return LaplaceCompact(k, None, scale, smallest(private, start=2))
+    return LaplaceCompact(k, None, scale, smallest(private, start=2), max_contributions)
 
 
 @lru_cache(maxsize=1024)
-def calibrate_everywhere(k: int, universe_size: int, cost: Cost, beta: float) -> LaplaceCompact:
+def calibrate_everywhere(
+    k: int, universe_size: int, cost: Cost, beta: float, max_contributions: int = 1
+) -> LaplaceCompact:
     """The pure form; the cut-off keeps noise-only keys rare."""
-    scale = laplace_scale(cost.epsilon / k)
+    scale = laplace_scale(cost.epsilon / (k * max_contributions))
     share = Decimal(beta) / 3
     cutoff = smallest(lambda t: universe_size * draw_tail(scale, t) <= share, start=1)
-    return LaplaceCompact(k, universe_size, scale, cutoff)
+    return LaplaceCompact(k, universe_size, scale, cutoff, max_contributions)

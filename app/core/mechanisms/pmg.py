@@ -8,11 +8,11 @@ stream, needs the higher threshold of `calibrate_standard`. Proof note: pmg.md
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 
 from app.core.budget import Cost
 from app.core.errors import NoMechanism
+from app.core.groups import group_factor
 from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
 from app.core.noise import Sampler, laplace_scale
 from app.core.sketches.standard import StandardSketch
@@ -86,7 +86,7 @@ def calibrate(k: int, cost: Cost, max_contributions: int = 1) -> Pmg:
     _require_delta(cost)
     scale = laplace_scale(cost.epsilon / max_contributions)
     tail = one_key_tail if k == 1 else two_key_tail  # a single counter has no second key on one side (pmg.md)
-    steps = _group_factor(cost, max_contributions)
+    steps = group_factor(cost.epsilon, max_contributions)
     return Pmg(k, max_contributions, scale, smallest(lambda t: steps * tail(scale, t) <= cost.delta, start=1))
 
 
@@ -101,12 +101,3 @@ def calibrate_standard(k: int, cost: Cost) -> StandardPmg:
 def _require_delta(cost: Cost) -> None:
     if cost.delta == 0:
         raise NoMechanism("pmg cuts at a threshold and needs a delta above 0, for example 1e-6.")
-
-
-def _group_factor(cost: Cost, max_contributions: int) -> Decimal:
-    """Σ e^(iε/m) for i < m: what m steps of one event multiply the tail of one by; rounded outward."""
-    with localcontext(Context(prec=120)):
-        step = (Decimal(cost.epsilon.numerator) / cost.epsilon.denominator / max_contributions).exp()
-        if max_contributions == 1:
-            return Decimal(1)
-        return (step**max_contributions - 1) / (step - 1) * (1 + Decimal("1e-60"))
