@@ -8,7 +8,7 @@ READY := .venv/.ready
 .PHONY: help setup serve test lint types openapi migration lock bench clean
 
 help: ## list the tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## install everything, pinned by hash, into .venv
 
@@ -46,3 +46,7 @@ lock: $(READY) ## pin the dependencies anew
 
 clean: ## remove what setup made
 	rm -rf .venv
+
+.PHONY: bench-accuracy
+bench-accuracy: $(READY) ## measure the error of each mechanism; writes benchmarks/ACCURACY.md and accuracy.svg
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.accuracy

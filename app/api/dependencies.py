@@ -69,6 +69,7 @@ def _name(example: str, what: str) -> object:
 
 
 SketchName = Annotated[str, _name("page-views", "Name of the sketch: lower-case letters, digits, `.`, `_`, `-`")]
+MergeTarget = Annotated[str, _name("all-views", "Name of the target: an existing sketch, or a new one")]
 LedgerName = Annotated[str, _name("marketing", "Name of the ledger: lower-case letters, digits, `.`, `_`, `-`")]
 
 RequestKey = Annotated[

@@ -28,6 +28,7 @@ PROBLEMS: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.NotAcceptable: (406, "not-acceptable"),
     errors.BudgetExhausted: (409, "budget-exhausted"),
     errors.Conflict: (409, "conflict"),
+    errors.IncompatibleSketches: (409, "incompatible-sketches"),
     errors.BodyTooLarge: (413, "body-too-large"),
     errors.UnsupportedMediaType: (415, "unsupported-media-type"),
     errors.InvalidNumber: (422, "invalid-number"),
@@ -38,6 +39,7 @@ PROBLEMS: dict[type[errors.Refusal], tuple[int, str]] = {
 }
 _EXAMPLES: dict[type[errors.Refusal], errors.Refusal] = {
     errors.BadBatch: errors.BadBatch("Item 2: a key has 1 to 512 bytes.", [(2, "a key has 1 to 512 bytes.")]),
+    errors.IncompatibleSketches: errors.IncompatibleSketches("k", "Source 'a' has k = 64, but 'total' has k = 1024."),
     errors.BudgetExhausted: errors.BudgetExhausted(
         requested={"epsilon": "0.5", "delta": "1e-6"},
         remaining=[{"ledger": "page-views", "epsilon": "0.25", "delta": "9e-6"}],

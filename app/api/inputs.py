@@ -154,6 +154,16 @@ class SketchIn(Input):
         )
 
 
+class MergeIn(Input):
+    sources: list[Annotated[str, Field(pattern=NAME)]] = Field(
+        min_length=1, max_length=1000, description="Sketches whose data go into the target; they stay as they are"
+    )
+    mode: Literal["compact", "summed"] = Field(
+        description="`compact` keeps k counters and takes further events; `summed` keeps every key and needs less "
+        "noise, which is better for short streams"
+    )
+
+
 class PlanIn(Input):
     epsilon: Epsilon
     delta: Delta

@@ -111,7 +111,8 @@ class SketchOut(BaseModel):
     description: str = Field(examples=["Page views of the shop"])
     family: str = Field(description="How it was built, which decides what may release it", examples=["stream"])
     universe_size: int | None = Field(description="How many keys are possible; null if undeclared", examples=[None])
-    ledger: LedgerOut = Field(description="What pays for releases")
+    ledger: LedgerOut = Field(description="The ledger of its own events")
+    ledgers: list[str] = Field(description="All ledgers whose data it holds; each pays for a release", examples=[["a"]])
     created_at: datetime
 
     @classmethod
@@ -125,6 +126,7 @@ class SketchOut(BaseModel):
             family=sketch.family,
             universe_size=sketch.universe_size,
             ledger=LedgerOut.of(sketch.ledger),
+            ledgers=sketch.ledgers,
             created_at=sketch.created_at,
         )
 

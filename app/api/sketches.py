@@ -9,6 +9,7 @@ from app.api.dependencies import (
     AdminOfName,
     AppContext,
     IngesterOfName,
+    MergeTarget,
     Paging,
     Reader,
     ReaderOfName,
@@ -17,13 +18,14 @@ from app.api.dependencies import (
     sealed,
 )
 from app.api.errors import Responses, responses
-from app.api.inputs import SketchIn, example
+from app.api.inputs import MergeIn, SketchIn, example
 from app.api.outputs import PageOut, ReceiptOut, SketchOut
 from app.core.claims import Claim
 from app.core.errors import (
     BadBatch,
     BodyTooLarge,
     Conflict,
+    IncompatibleSketches,
     InvalidNumber,
     KeyReused,
     UnknownLedger,
@@ -31,6 +33,7 @@ from app.core.errors import (
     UnsupportedMediaType,
 )
 from app.usecases import manage_sketches
+from app.usecases import merge_sketches as merging
 from app.usecases.ingest_events import ingest_events
 
 router = APIRouter()
@@ -86,6 +89,24 @@ def get_sketch(name: SketchName, app: AppContext, caller: ReaderOfName) -> Sketc
 def delete_sketch(name: SketchName, app: AppContext, caller: AdminOfName) -> None:
     """Erase the data. The ledger with its history and the snapshots stay, and the name stays taken. Needs `admin`."""
     manage_sketches.delete_sketch(app, name)
+
+
+@router.post(
+    "/v1/sketches/{name}/merges",
+    tags=["sketches"],
+    status_code=201,
+    openapi_extra=example({"sources": ["page-views"], "mode": "compact"}),
+    responses=responses(UnknownSketch, Conflict, IncompatibleSketches),
+)
+def merge_sketches(name: MergeTarget, body: MergeIn, app: AppContext, caller: AdminOfName) -> SketchOut:
+    """Put the data of the sources into the target, which is made if it does not exist. Needs `admin` for all of them.
+
+    The target then holds the data of all their ledgers, and each pays for a release of it. An event may come in by one
+    way only: sketches that hold events of the same sketch cannot be merged.
+    """
+    for source in body.sources:
+        caller.require_name(source)
+    return SketchOut.of(merging.merge_sketches(app, name, body.sources, body.mode))
 
 
 async def _body(request: Request) -> bytes:

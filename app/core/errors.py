@@ -107,6 +107,22 @@ class BadBatch(Refusal):
 
 
 @dataclass(eq=False)
+class IncompatibleSketches(Refusal):
+    """A merge that no lemma covers, or that would count an event twice."""
+
+    title = "The sketches cannot be merged"
+    field: str
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+    @property
+    def facts(self) -> dict[str, object]:
+        return {"field": self.field}
+
+
+@dataclass(eq=False)
 class BudgetExhausted(Refusal):
     """A release that some ledger cannot pay. Computed from the ledgers alone."""
 

@@ -12,7 +12,7 @@ from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.universe import Universe, as_document, of_document
 from app.store.rows import inserted, like
-from app.store.tables import SketchRow, StateRow
+from app.store.tables import LineageRow, OriginRow, SketchRow, StateRow
 
 
 def create(
@@ -42,6 +42,8 @@ def create(
         return False
     row = get(session, name)
     session.add(StateRow(sketch_id=row.id, state=state.encode(StreamSketch.empty(k))))
+    session.add(LineageRow(sketch_id=row.id, ledger_id=ledger_id))
+    session.add(OriginRow(sketch_id=row.id, origin_id=row.id))
     session.flush()
     return True
 
@@ -63,6 +65,35 @@ def get_live(session: Session, name: str) -> SketchRow:
     if row.deleted_at is not None:
         raise UnknownSketch(f"The sketch {name!r} was deleted; its snapshots and ledger stay.")
     return row
+
+
+def lock(session: Session, names: Sequence[str]) -> dict[str, SketchRow]:
+    """The live sketches of these names, held still until the commit: no merge, no release, no deletion in between.
+
+    In the order of their ids, so that two callers cannot wait for each other.
+    """
+    query = select(SketchRow).where(SketchRow.name.in_(names), SketchRow.deleted_at.is_(None)).order_by(SketchRow.id)
+    held = query.with_for_update(key_share=True).execution_options(populate_existing=True)
+    return {row.name: row for row in session.scalars(held)}
+
+
+def ledger_ids(session: Session, row: SketchRow) -> list[int]:
+    """The ledgers whose data the sketch holds."""
+    return list(session.scalars(select(LineageRow.ledger_id).where(LineageRow.sketch_id == row.id)))
+
+
+def origin_names(session: Session, row: SketchRow) -> set[str]:
+    """The sketches whose own events the sketch holds, itself included."""
+    query = select(SketchRow.name).join(OriginRow, OriginRow.origin_id == SketchRow.id)
+    return set(session.scalars(query.where(OriginRow.sketch_id == row.id)))
+
+
+def inherit(session: Session, target: SketchRow, source: SketchRow) -> None:
+    """The target holds the source's data from now on, and answers for it to the source's ledgers."""
+    for ledger_id in ledger_ids(session, source):
+        inserted(session, LineageRow, {"sketch_id": target.id, "ledger_id": ledger_id})
+    for origin_id in session.scalars(select(OriginRow.origin_id).where(OriginRow.sketch_id == source.id)).all():
+        inserted(session, OriginRow, {"sketch_id": target.id, "origin_id": origin_id})
 
 
 def page(session: Session, pattern: str, after: str, limit: int) -> Sequence[SketchRow]:

@@ -118,6 +118,24 @@ class StateRow(Table):
     state: Mapped[bytes] = mapped_column(LargeBinary)
 
 
+class LineageRow(Table):
+    """A ledger whose data a sketch holds. A release of the sketch is paid from all of them."""
+
+    __tablename__ = "sketch_ledgers"
+
+    sketch_id: Mapped[int] = mapped_column(ForeignKey("sketches.id"), primary_key=True, autoincrement=False)
+    ledger_id: Mapped[int] = mapped_column(ForeignKey("ledgers.id"), primary_key=True, autoincrement=False)
+
+
+class OriginRow(Table):
+    """A sketch whose own events a sketch holds; each holds its own. No event may come in by two ways."""
+
+    __tablename__ = "sketch_origins"
+
+    sketch_id: Mapped[int] = mapped_column(ForeignKey("sketches.id"), primary_key=True, autoincrement=False)
+    origin_id: Mapped[int] = mapped_column(ForeignKey("sketches.id"), primary_key=True, autoincrement=False)
+
+
 class SnapshotRow(Table):
     """One release, as it was answered."""
 

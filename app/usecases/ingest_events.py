@@ -5,7 +5,7 @@ from itertools import islice
 
 from app.core.claims import Claim
 from app.core.errors import MAX_REPORTED, BadBatch, Conflict
-from app.core.sketches.stream import StreamSketch
+from app.core.sketches.summed import SummedSketch
 from app.core.universe import Universe
 from app.store import requests, sketches
 from app.usecases.context import Context
@@ -19,8 +19,8 @@ def ingest_events(context: Context, name: str, events: Sequence[tuple[str, int]]
         row = sketches.get_live(session, name)
         _require_known_keys(events, sketches.universe(row))
         sketch = sketches.load(session, row, for_update=True)
-        if not isinstance(sketch, StreamSketch):
-            raise Conflict(f"The sketch {name!r} was merged from others and takes no events of its own.")
+        if isinstance(sketch, SummedSketch):
+            raise Conflict(f"The sketch {name!r} is a sum of others and takes no events of its own.")
         sketches.save(session, row, sketch.extended(events))
 
 

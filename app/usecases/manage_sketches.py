@@ -48,6 +48,7 @@ class SketchView:
     family: str
     universe_size: int | None
     ledger: LedgerView
+    ledgers: list[str]  # all whose data it holds
     created_at: datetime
 
 
@@ -65,7 +66,7 @@ def create_sketch(context: Context, name: str, spec: SketchSpec) -> tuple[Sketch
         paid_by = ledger.read(session, row.ledger_id)
         if not _same(row, paid_by, spec):
             raise Conflict(f"A sketch named {name!r} exists with other parameters.")
-        return _view(session, row, paid_by), created
+        return view(session, row), created
 
 
 def _insert(session: Session, name: str, spec: SketchSpec, now: datetime) -> bool:
@@ -101,13 +102,13 @@ def _same(row: SketchRow, paid_by: LedgerRow, spec: SketchSpec) -> bool:
 def get_sketch(context: Context, name: str) -> SketchView:
     with context.database.reading() as session:
         row = sketches.get_live(session, name)
-        return _view(session, row, ledger.read(session, row.ledger_id))
+        return view(session, row)
 
 
 def list_sketches(context: Context, names: str, after: str | None, limit: int) -> Page[SketchView]:
     with context.database.reading() as session:
         rows = sketches.page(session, names, after or "", limit + 1)
-        views = [_view(session, row, ledger.read(session, row.ledger_id)) for row in rows]
+        views = [view(session, row) for row in rows]
         return paged(views, limit, lambda last: last.name)
 
 
@@ -117,8 +118,9 @@ def delete_sketch(context: Context, name: str) -> None:
         sketches.erase(session, sketches.get_live(session, name), context.now())
 
 
-def _view(session: Session, row: SketchRow, paid_by: LedgerRow) -> SketchView:
+def view(session: Session, row: SketchRow) -> SketchView:
     universe = sketches.universe(row)
+    held = [ledger.read(session, ledger_id).name for ledger_id in sketches.ledger_ids(session, row)]
     return SketchView(
         name=row.name,
         k=row.k,
@@ -127,6 +129,7 @@ def _view(session: Session, row: SketchRow, paid_by: LedgerRow) -> SketchView:
         description=row.description,
         family=row.family,
         universe_size=None if universe is None else universe.size,
-        ledger=manage_ledgers.view(session, paid_by),
+        ledger=manage_ledgers.view(session, ledger.read(session, row.ledger_id)),
+        ledgers=sorted(held),
         created_at=row.created_at,
     )

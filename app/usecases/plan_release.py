@@ -64,12 +64,12 @@ class Parameters:
 
 
 def plan_sketch(context: Context, name: str, terms: Terms) -> Plan:
-    """The plan for an existing sketch, from its public parameters and its ledger."""
+    """The plan for an existing sketch, from its public parameters and its ledgers."""
     with context.database.reading() as session:
         row = sketches.get_live(session, name)
-        remaining = ledger.read(session, row.ledger_id).remaining
+        budgets = [ledger.read(session, ledger_id).remaining for ledger_id in sketches.ledger_ids(session, row)]
         question = terms.about(row)
-    return Plan([(offer, remaining.how_many(offer.cost)) for offer in offers(question)])
+    return Plan([(offer, min(left.how_many(offer.cost) for left in budgets)) for offer in offers(question)])
 
 
 def plan_parameters(context: Context, parameters: Parameters, terms: Terms) -> Plan:

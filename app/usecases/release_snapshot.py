@@ -23,7 +23,7 @@ def release_snapshot(context: Context, name: str, terms: Terms, mechanism: str, 
         earlier = requests.claim(session, claim, now) if claim else None
         if earlier is not None and earlier.snapshot_id is not None:
             return read_snapshots.load(session, earlier.snapshot_id)
-        row = sketches.get_live(session, name)
+        row = sketches.lock(session, [name]).get(name) or sketches.get_live(session, name)
         snapshot = _release(context, session, row, terms, mechanism, now)
         snapshots.add(session, snapshot, row.id)
         if claim is not None:
@@ -36,7 +36,8 @@ def _release(
 ) -> Snapshot:
     offer = choose(terms.about(row), mechanism)
     snapshot_id = uuid4().hex
-    remaining = ledger.charge(session, [row.ledger_id], offer, snapshot_id, now)  # before any data are read
+    paid_by = sketches.ledger_ids(session, row)  # the row is locked, so no merge adds to them before the data are read
+    remaining = ledger.charge(session, paid_by, offer, snapshot_id, now)
     sketch = sketches.load(session, row, for_update=False)
     counts = released(offer, sketch, sketches.universe(row), context.noise)
     return Snapshot(

@@ -11,7 +11,7 @@ from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
 from app.store import sketches
 from app.usecases.context import Context
-from tests.api.calls import create_sketch, post_events, problem, release
+from tests.api.calls import post_events, problem, release
 
 
 def _create(client: TestClient, **more: Any) -> None:
@@ -142,9 +142,3 @@ def test_a_plan_without_delta_or_universe_says_what_is_missing(client: TestClien
     assert problem(answer) == "no-mechanism"
     assert "delta" in answer.json()["detail"]
     assert "universe" in answer.json()["detail"]
-
-
-def test_a_merged_sketch_takes_no_events_of_its_own(client: TestClient, context: Context) -> None:
-    create_sketch(client)
-    _replace_state(context, SummedSketch.of_stream(StreamSketch(64, {"a": 5})), "summed")
-    assert problem(post_events(client, ["a"])) == "conflict"

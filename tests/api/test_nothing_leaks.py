@@ -46,7 +46,7 @@ REASONS = {
     "number": _MADE, "snapshot": _MADE, "mechanism_version": _FIXED,
     # sketches
     "k": _CHOSEN, "unit": _CHOSEN, "max_contributions": _CHOSEN, "description": _CHOSEN,
-    "family": _CHOSEN, "universe_size": _CHOSEN,
+    "family": _CHOSEN, "universe_size": _CHOSEN, "ledgers": _CHOSEN, "field": _CHOSEN,
     "ledger": _CHOSEN, "ledger.name": _CHOSEN, "ledger.accountant": _CHOSEN, "ledger.created_at": _MADE,
     "ledger.releases_like_the_last": _BUDGET,
     **{

@@ -100,7 +100,9 @@ def calibrate(k: int, max_contributions: int, cost: Cost) -> ReducedApprox:
 
 
 def _amplification(cost: Cost) -> Decimal:
-    """A = max over 0 ≤ s ≤ 1 of s·e^(ε(1−s)): 1 up to ε = 1, then e^(ε−1)/ε; rounded outward."""
+    """A = max over 0 ≤ s ≤ 1 of s·e^(ε(1−s)): 1 up to ε = 1, then e^(ε−1)/ε at s = 1/ε; rounded outward."""
+    if cost.epsilon <= 1:
+        return Decimal(1)
     with localcontext(Context(prec=120)):
         epsilon = Decimal(cost.epsilon.numerator) / cost.epsilon.denominator
-        return max(Decimal(1), (epsilon - 1).exp() / epsilon * (1 + Decimal(10) ** -60))
+        return (epsilon - 1).exp() / epsilon * (1 + Decimal(10) ** -60)

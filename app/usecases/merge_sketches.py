@@ -1,0 +1,110 @@
+"""Put the data of several sketches into one, which then answers for it to all their ledgers."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from sqlalchemy.orm import Session
+
+from app.core.errors import Conflict, IncompatibleSketches, InvalidRequest, UnknownSketch
+from app.core.sketches.compact import CompactSketch
+from app.core.sketches.state import Sketch
+from app.core.sketches.stream import StreamSketch
+from app.core.sketches.summed import SummedSketch
+from app.store import sketches
+from app.store.tables import SketchRow
+from app.usecases import manage_sketches
+from app.usecases.context import Context
+from app.usecases.manage_sketches import SketchView
+
+Mode = Literal["compact", "summed"]
+
+_SAME = ("k", "unit", "max_contributions", "universe")  # what the lemmas, or the guarantee, need to be equal
+
+
+def merge_sketches(context: Context, target: str, sources: Sequence[str], mode: Mode) -> SketchView:
+    """Make the target from the sources, or add them to it. The sources stay as they are."""
+    if len(set(sources)) != len(sources):
+        raise InvalidRequest("Name each source once.")
+    with context.database.writing() as session:
+        held = sketches.lock(session, [target, *sources])
+        missing = [name for name in sources if name not in held]
+        if missing:
+            raise UnknownSketch(f"There is no sketch named {missing[0]!r}.")
+        into = held.get(target) or _made_like(context, session, target, held[sources[0]])
+        for name in sources:
+            _require_mergeable(session, into, held[name])
+            _merge(session, into, held[name], mode)
+        return manage_sketches.view(session, into)
+
+
+def _made_like(context: Context, session: Session, name: str, source: SketchRow) -> SketchRow:
+    """A new, empty target with the parameters and the ledger of its first source."""
+    made = sketches.create(
+        session,
+        name=name,
+        ledger_id=source.ledger_id,
+        k=source.k,
+        unit=source.unit,
+        max_contributions=source.max_contributions,
+        description="",
+        universe=sketches.universe(source),
+        now=context.now(),
+    )
+    if not made:
+        raise Conflict(f"A deleted sketch was named {name!r}; its name stays taken.")
+    return sketches.get_live(session, name)
+
+
+def _require_mergeable(session: Session, target: SketchRow, source: SketchRow) -> None:
+    for field in _SAME:
+        ours, theirs = getattr(target, field), getattr(source, field)
+        if ours != theirs:
+            shown = "another universe" if field == "universe" else f"{field} = {theirs}"
+            raise IncompatibleSketches(field, f"Source {source.name!r} has {shown}, unlike {target.name!r}.")
+    twice = sketches.origin_names(session, target) & sketches.origin_names(session, source)
+    if twice:
+        raise IncompatibleSketches(
+            "sources",
+            f"{target.name!r} and {source.name!r} both hold the events of {min(twice)!r}, which would count twice.",
+        )
+
+
+def _merge(session: Session, target: SketchRow, source: SketchRow, mode: Mode) -> None:
+    into = sketches.load(session, target, for_update=True)
+    added = sketches.load(session, source, for_update=False)
+    merged: CompactSketch | SummedSketch
+    if mode == "compact":
+        merged = _compact(target, into).merged(_compact(source, added))
+    else:
+        merged = _summed(target, into).plus(_summed(source, added))
+    sketches.save(session, target, merged)
+    sketches.inherit(session, target, source)
+    target.family = mode
+    target.sources = merged.sources if isinstance(merged, SummedSketch) else 1
+    session.flush()
+
+
+def _compact(row: SketchRow, sketch: Sketch) -> CompactSketch:
+    match sketch:
+        case StreamSketch():
+            return CompactSketch.of_stream(sketch)
+        case CompactSketch():
+            return sketch
+        case SummedSketch():
+            raise _wrong_family(row, "compact")
+
+
+def _summed(row: SketchRow, sketch: Sketch) -> SummedSketch:
+    match sketch:
+        case StreamSketch():
+            return SummedSketch.of_stream(sketch)
+        case SummedSketch():
+            return sketch
+        case CompactSketch():
+            raise _wrong_family(row, "summed")
+
+
+def _wrong_family(row: SketchRow, mode: Mode) -> IncompatibleSketches:
+    return IncompatibleSketches(
+        "family", f"{row.name!r} is a {row.family} sketch and cannot take part in mode {mode!r}."
+    )

@@ -1,0 +1,156 @@
+"""Streams, noise and errors for `accuracy.py`.
+
+The streams are seeded; the noise is the service's own. It is drawn once per scale and repetition and met by every
+contender of that scale, so contenders that differ only in their threshold are compared on the same draws.
+"""
+
+import secrets
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.core.budget import Cost
+from app.core.noise import SYSTEM_NOISE, Noise, Sampler
+from app.core.sketches.compact import CompactSketch
+from app.core.sketches.stream import StreamSketch
+from app.core.sketches.summed import SummedSketch
+from benchmarks.contenders import Contender, Folded, contenders, merged_contenders
+
+EVENTS = 100_000
+REPETITIONS = 20
+COUNTERS = (64, 1024)
+EPSILONS = ("0.1", "0.5", "1")
+DELTAS = ("1e-6", "1e-9")
+SHARDS = (2, 16, 64)
+MERGE_DELTA = "1e-6"
+
+ZIPF, MANY, FEW = "Zipf 1.1, 10,000 keys", "uniform, 10,000 keys", "uniform, 64 keys"
+
+_SEED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Events over a universe of keys; `truth` has a count, perhaps 0, for each of them."""
+
+    name: str
+    events: list[str]
+    truth: Mapping[str, int]
+
+    def sketched(self, k: int, shard: int = 0, shards: int = 1) -> StreamSketch:
+        """Of every `shards`-th event, from the `shard`-th on."""
+        return StreamSketch.empty(k).extended((key, 1) for key in self.events[shard::shards])
+
+
+def streams() -> list[Stream]:
+    """A usual stream; one in which no key is frequent enough for a sketch; one whose keys fit into any of them."""
+    zipf = 1 / np.arange(1, 10_001) ** 1.1
+    return [_stream(ZIPF, zipf), _stream(MANY, np.ones(10_000)), _stream(FEW, np.ones(64))]
+
+
+def _stream(name: str, weights: NDArray[np.float64]) -> Stream:
+    generator = np.random.default_rng(_SEED)
+    # Shuffled names: which zero counter goes first depends on their order, which should say nothing about frequency.
+    keys = [f"key-{place:05}" for place in generator.permutation(len(weights))]
+    events = [keys[at] for at in generator.choice(len(keys), EVENTS, p=weights / weights.sum())]
+    counted = Counter(events)
+    return Stream(name, events, {key: counted[key] for key in keys})
+
+
+class _DrawnOnce:
+    """A sampler that answers the same scale with the same draws."""
+
+    def __init__(self, sample: Sampler) -> None:
+        self._sample = sample
+        self._drawn: defaultdict[float, list[int]] = defaultdict(list)
+
+    def __call__(self, scale: float, size: int) -> list[int]:
+        drawn = self._drawn[scale]
+        if len(drawn) < size:
+            drawn += self._sample(scale, size - len(drawn))
+        return drawn[:size]
+
+
+def noise_of_each_repetition() -> list[Noise]:
+    laplace, gaussian = SYSTEM_NOISE.laplace, SYSTEM_NOISE.gaussian
+    return [Noise(_DrawnOnce(laplace), _DrawnOnce(gaussian), secrets.randbelow) for _ in range(REPETITIONS)]
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Over all keys of the universe, one value for each repetition."""
+
+    contender: Contender
+    largest: list[int]
+    mean: list[float]
+
+    @property
+    def average_largest(self) -> float:
+        return statistics.fmean(self.largest)
+
+    @property
+    def average_mean(self) -> float:
+        return statistics.fmean(self.mean)
+
+    @property
+    def beyond_bound(self) -> int:
+        return sum(error > self.contender.bound for error in self.largest)
+
+
+def errors(contender: Contender, truth: Mapping[str, int], noise: list[Noise]) -> Errors:
+    """A key that is not released counts as 0."""
+    true = np.fromiter(truth.values(), np.int64)
+    place = {key: at for at, key in enumerate(truth)}
+    found = Errors(contender, [], [])
+    for repetition in noise:
+        counts = np.zeros_like(true)
+        for key, count in contender.release(repetition).items():
+            counts[place[key]] = count
+        error = np.abs(counts - true)
+        found.largest.append(int(error.max()))
+        found.mean.append(float(error.mean()))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    stream: str
+    k: int
+    epsilon: str
+    delta: str
+    shards: int = 1
+
+    def cost(self) -> Cost:
+        return Cost.charged(epsilon=self.epsilon, delta=self.delta)
+
+
+Results = dict[Setting, dict[str, Errors]]  # by contender
+
+
+def one_stream(stream: Stream, noise: list[Noise]) -> Iterator[tuple[Setting, dict[str, Errors]]]:
+    for k in COUNTERS:
+        folded = Folded(EVENTS, stream.truth, stream.sketched(k))
+        for epsilon in EPSILONS:
+            for delta in DELTAS:
+                setting = Setting(stream.name, k, epsilon, delta)
+                yield setting, _all_errors(contenders(folded, setting.cost()), stream, noise)
+
+
+def merged_shards(stream: Stream, noise: list[Noise]) -> Iterator[tuple[Setting, dict[str, Errors]]]:
+    for k in COUNTERS:
+        for shards in SHARDS:
+            sketches = [stream.sketched(k, shard, shards) for shard in range(shards)]
+            compact = reduce(CompactSketch.merged, map(CompactSketch.of_stream, sketches))
+            summed = reduce(SummedSketch.plus, map(SummedSketch.of_stream, sketches))
+            for epsilon in EPSILONS:
+                setting = Setting(stream.name, k, epsilon, MERGE_DELTA, shards)
+                yield setting, _all_errors(merged_contenders(compact, summed, EVENTS, setting.cost()), stream, noise)
+
+
+def _all_errors(of: list[Contender], stream: Stream, noise: list[Noise]) -> dict[str, Errors]:
+    return {contender.name: errors(contender, stream.truth, noise) for contender in of}
