@@ -1,6 +1,5 @@
 # Every target sets itself up in .venv; nothing but Python 3.11+, git and make is needed.
 PYTHON ?= python3
-PORT ?= 8000
 BIN := .venv/bin
 READY := .venv/.ready
 
@@ -20,7 +19,7 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 serve: $(READY) ## run the service on http://127.0.0.1:8000 (PORT=… for another port)
-	$(BIN)/discreet serve --port $(PORT)
+	$(BIN)/discreet serve $(if $(PORT),--port $(PORT))
 
 test: $(READY) ## run every test, each database test on SQLite and on PostgreSQL
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup

@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, openapi."""
+"""The command line: serve, migrate, ledger verify, ledger export, openapi."""
 
 import argparse
 import json
@@ -6,18 +6,26 @@ import os
 import sys
 import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 from app import __version__
+from app.core.errors import Unavailable
 from app.settings import BadSetting, Settings
+from app.store.migrate import NewerSchema
 
 
 def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
+    os.umask(0o077)  # the database holds true counts: for this user's eyes only
     try:
         settings = Settings.from_environment(os.environ)
         options.run(settings, options)
+    except NewerSchema:
+        sys.exit("discreet: a newer version has migrated the database; run that version")
     except BadSetting as error:
         sys.exit(f"discreet: {error}")
+    except (Unavailable, OSError):
+        sys.exit("discreet: the database cannot be reached; check DISCREET_DATABASE_URL and that it runs")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -33,6 +41,14 @@ def _parser() -> argparse.ArgumentParser:
 
     migrate = commands.add_parser("migrate", help="bring the database schema up to date and stop")
     migrate.set_defaults(run=_migrate)
+
+    ledger = commands.add_parser("ledger", help="check or write out the ledgers, straight from the database")
+    actions = ledger.add_subparsers(required=True, metavar="action")
+    verify = actions.add_parser("verify", help="replay all entries; exit 1 and say what is wrong if anything is")
+    verify.add_argument("--against", metavar="FILE", help="an earlier export, kept elsewhere")
+    verify.set_defaults(run=_verify)
+    export = actions.add_parser("export", help="write all entries as JSON lines")
+    export.set_defaults(run=_export)
 
     openapi = commands.add_parser("openapi", help="print the OpenAPI document")
     openapi.set_defaults(run=_openapi)
@@ -81,6 +97,29 @@ def _migrate(settings: Settings, _options: argparse.Namespace) -> None:
     migrate(database)
     database.close()
     print("The database schema is up to date.")
+
+
+def _verify(settings: Settings, options: argparse.Namespace) -> None:
+    from app.main import build_context
+    from app.usecases.audit_ledger import verify_ledgers
+
+    context = build_context(settings)
+    kept = Path(options.against).read_text().splitlines() if options.against else ()
+    faults = verify_ledgers(context, kept)
+    context.database.close()
+    if faults:
+        sys.exit("\n".join(faults))
+    print("The ledgers are intact.")
+
+
+def _export(settings: Settings, _options: argparse.Namespace) -> None:
+    from app.main import build_context
+    from app.usecases.audit_ledger import export_ledgers
+
+    context = build_context(settings)
+    for line in export_ledgers(context):
+        print(line)
+    context.database.close()
 
 
 def _openapi(settings: Settings, _options: argparse.Namespace) -> None:

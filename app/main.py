@@ -77,6 +77,7 @@ def create_app(settings: Settings, context: Context) -> FastAPI:
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # it would answer with a host name that the client chose
         lifespan=lifespan,
         generate_unique_id_function=_operation_id,
         telemetry=_NO_TELEMETRY,  # type: ignore[arg-type]  # it would export request bodies

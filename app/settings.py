@@ -21,7 +21,7 @@ class Settings:
     port: int = 8000
     workers: int = 1
     max_body_bytes: int = 16 * 1024 * 1024
-    max_batch_items: int = 1_000_000
+    max_batch_items: int = 100_000
     max_k: int = MAX_K
 
     @classmethod
@@ -36,11 +36,12 @@ class Settings:
         return cls(**texts, **numbers)  # type: ignore[arg-type]  # the two dicts hold what each field takes
 
     def __post_init__(self) -> None:
-        if self.admin_key is not None and len(self.admin_key) < _SMALLEST_ADMIN_KEY:
-            raise BadSetting(f"DISCREET_ADMIN_KEY must have at least {_SMALLEST_ADMIN_KEY} characters.")
+        key = self.admin_key
+        if key is not None and not (len(key) >= _SMALLEST_ADMIN_KEY and key.isascii() and key.isprintable()):
+            raise BadSetting(f"DISCREET_ADMIN_KEY must have at least {_SMALLEST_ADMIN_KEY} printable ASCII characters.")
         if not self.database_url.startswith(("sqlite:///", "postgresql://", "postgresql+psycopg://")):
             raise BadSetting("DISCREET_DATABASE_URL must start with sqlite:/// or postgresql://.")
-        if self.database_url in ("sqlite:///", "sqlite:///:memory:"):
+        if self.database_url == "sqlite:///" or ":memory:" in self.database_url or "mode=memory" in self.database_url:
             raise BadSetting("DISCREET_DATABASE_URL must name a SQLite file: the ledger has to outlive the process.")
         if not 1 <= self.max_k <= MAX_K:
             raise BadSetting(f"DISCREET_MAX_K must be from 1 to {MAX_K}.")

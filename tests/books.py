@@ -29,10 +29,10 @@ def read(database: Database, ledger: str = "views") -> Books:
         row = session.scalars(select(LedgerRow).where(LedgerRow.name == ledger)).one()
         epsilon, delta, payments = session.execute(
             select(func.sum(EntryRow.epsilon), func.sum(EntryRow.delta), func.count()).where(
-                EntryRow.ledger_id == row.id
+                EntryRow.ledger_id == row.id, EntryRow.kind == "release"
             )
         ).one()
-        paid = select(EntryRow.snapshot_id)
+        paid = select(EntryRow.snapshot_id).where(EntryRow.kind == "release")
         unpaid = session.scalar(select(func.count()).select_from(SnapshotRow).where(SnapshotRow.id.not_in(paid)))
         snapshots = session.scalar(select(func.count()).select_from(SnapshotRow))
         return Books(

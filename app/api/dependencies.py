@@ -11,6 +11,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.api.inputs import NAME
 from app.core.access import Principal, Scope
+from app.core.claims import Claim
 from app.core.errors import InvalidRequest, Unauthenticated
 from app.usecases.context import Context
 from app.usecases.manage_keys import authenticate
@@ -80,6 +81,13 @@ RequestKey = Annotated[
         description="Makes a retry safe: a request sent again under it has its effect once. Belongs to your API key.",
     ),
 ]
+
+
+def claim_of(caller: Principal, operation: str, target: str, key: str | None, content: bytes) -> Claim | None:
+    """The claim that an Idempotency-Key stakes, if one was sent."""
+    if key is None:
+        return None
+    return Claim.of(secret=caller.secret, operation=operation, target=target, key=key, content=content)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,20 +97,27 @@ class Input(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class BudgetIn(Input):
+class TotalIn(Input):
     epsilon: Epsilon
     delta: Delta
-    accountant: Literal["basic"] = Field("basic", description="`basic` adds up ε and δ")
 
     def total(self) -> Budget:
         return Budget.granted(epsilon=self.epsilon, delta=self.delta)
+
+
+class BudgetIn(TotalIn):
+    accountant: Literal["basic"] = Field("basic", description="`basic` adds up ε and δ")
+
+
+class BudgetChangeIn(TotalIn):
+    reason: Text = Field(min_length=1, max_length=1000, description="Why; it stays in the ledger for good")
 
 
 class UniverseIn(Input):
     """All possible keys: listed, or the whole numbers of a range."""
 
     values: list[Annotated[str, AfterValidator(_key)]] | None = Field(
-        None, min_length=1, max_length=100_000, description="Every possible key"
+        None, min_length=1, max_length=10_000, description="Every possible key"
     )
     range: tuple[int, int] | None = Field(None, description="First and last", examples=[[0, 999_999]])
 

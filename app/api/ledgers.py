@@ -4,7 +4,7 @@ from fastapi import APIRouter, Response
 
 from app.api.dependencies import AdminOfName, AppContext, LedgerName, Paging, Reader, ReaderOfName, sealed
 from app.api.errors import Responses, responses
-from app.api.inputs import BudgetIn, example
+from app.api.inputs import BudgetChangeIn, BudgetIn, example
 from app.api.outputs import EntryOut, LedgerOut, PageOut
 from app.core.errors import Conflict, InvalidNumber, UnknownLedger
 from app.usecases import manage_ledgers
@@ -31,6 +31,17 @@ def create_ledger(
     return LedgerOut.of(ledger)
 
 
+@router.post(
+    "/v1/ledgers/{name}/budget",
+    status_code=201,
+    openapi_extra=example({"epsilon": "3", "delta": "1e-5", "reason": "Approved for the second quarter"}),
+    responses=responses(InvalidNumber, UnknownLedger, Conflict),
+)
+def set_budget(name: LedgerName, body: BudgetChangeIn, app: AppContext, caller: AdminOfName) -> LedgerOut:
+    """Give a ledger another total, never below what is spent. An entry of its own, with its reason. Needs `admin`."""
+    return LedgerOut.of(manage_ledgers.set_budget(app, name, body.total(), body.reason))
+
+
 @router.get("/v1/ledgers", responses=responses())
 def list_ledgers(app: AppContext, caller: Reader, paging: Paging) -> PageOut[LedgerOut]:
     """Ledgers by name. Needs `read`."""
@@ -46,6 +57,6 @@ def get_ledger(name: LedgerName, app: AppContext, caller: ReaderOfName) -> Ledge
 
 @router.get("/v1/ledgers/{name}/entries", responses=responses(UnknownLedger))
 def list_ledger_entries(name: LedgerName, app: AppContext, caller: ReaderOfName, paging: Paging) -> PageOut[EntryOut]:
-    """The append-only payments, oldest first. Their sum is what is spent. Needs `read`."""
+    """The append-only, hash-chained entries, oldest first. The releases add up to what is spent. Needs `read`."""
     page = manage_ledgers.list_entries(app, name, paging.after_number() or 0, paging.limit)
     return PageOut(items=[EntryOut.of(entry) for entry in page.items], cursor=sealed(page.next))

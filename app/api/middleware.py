@@ -24,6 +24,10 @@ _SAFE_HEADERS = {
 }
 
 
+_BATCH_PATH = "/events"
+_SMALL_BODY_BYTES = 256 * 1024  # other bodies are parsed on the event loop, before the key is checked
+
+
 class Guard:
     """Outermost of ours, so that nothing passes it unseen."""
 
@@ -46,12 +50,18 @@ class Guard:
             await send(message)
 
         try:
-            await self.app(scope, _bounded(scope, receive, self.max_body_bytes), sending)
+            limit = self.max_body_bytes if scope["path"].endswith(_BATCH_PATH) else _SMALL_BODY_BYTES
+            await self.app(scope, _bounded(scope, receive, limit), sending)
         except Exception as error:  # the traceback may quote events, so it stops here
             log.error("failed: %s %s: %s at %s", scope["method"], scope["path"], type(error).__name__, _place(error))
             if status:
                 raise ConnectionError("the answer broke off") from None
-            answer = problem(500, "internal-error", "The server failed", "The log says where; nothing was released.")
+            answer = problem(
+                500,
+                "internal-error",
+                "The server failed",
+                "The log says where. A request with an Idempotency-Key is safe to repeat.",
+            )
             await answer(scope, receive, sending)
         finally:
             REQUESTS.labels(_operation(scope), str(status[0]) if status else "none").inc()
@@ -77,7 +87,7 @@ def _bounded(scope: Scope, receive: Receive, limit: int) -> Receive:
 
     async def receiving() -> Message:
         nonlocal received
-        if declared.isdigit() and int(declared) > limit:
+        if declared.isdigit() and (len(declared) > 18 or int(declared) > limit):
             raise too_large
         message = await receive()
         received += len(message.get("body", b""))

@@ -30,7 +30,7 @@ _COUNTERS: Responses = {
 
 
 @router.get("/livez")
-def livez() -> HealthOut:
+async def livez() -> HealthOut:  # on the event loop, so that it answers when every thread waits for the database
     """The process runs."""
     return HealthOut()
 

@@ -11,6 +11,7 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
+from app.core.budget import Budget
 from app.core.histogram import Snapshot
 from app.core.planner import Offer
 from app.usecases.manage_keys import KeyView, NewKey
@@ -77,27 +78,34 @@ class MechanismParametersOut(BaseModel):
 
 
 class EntryOut(BaseModel):
-    """One payment, with what was run."""
+    """One line of a ledger. `open` and `budget` set the total; `release` is a payment, with what was run."""
 
-    number: int = Field(description="The order of payments; numbers may be left out", examples=[1])
+    number: int = Field(description="1, 2, 3 … in this ledger", examples=[2])
+    kind: str = Field(description="`open`, `budget` or `release`", examples=["release"])
     created_at: datetime
-    snapshot: str = Field(description="Id of what was paid for", examples=["0f8fad5bd9cb469fa16570867728950e"])
-    mechanism: str = Field(examples=["pmg"])
-    mechanism_version: int = Field(description="Of what is drawn and cut", examples=[1])
-    parameters: MechanismParametersOut
     epsilon: EpsilonOut
     delta: DeltaOut
+    reason: str = Field(description="Why the budget was changed", examples=[""])
+    snapshot: str | None = Field(description="Id of what was paid for", examples=["0f8fad5bd9cb469fa16570867728950e"])
+    mechanism: str | None = Field(examples=["pmg"])
+    mechanism_version: int | None = Field(description="Of what is drawn and cut", examples=[1])
+    parameters: MechanismParametersOut | None
+    hash: str = Field(description="Over this entry and the hash of the one before, SHA-256 in hex")
 
     @classmethod
-    def of(cls, entry: EntryView) -> "EntryOut":
+    def of(cls, view: EntryView) -> "EntryOut":
+        entry = view.entry
         return cls(
-            number=entry.number,
-            created_at=entry.created_at,
+            number=entry.sequence,
+            kind=entry.kind,
+            created_at=datetime.fromisoformat(entry.created_at),
+            reason=entry.reason,
             snapshot=entry.snapshot,
             mechanism=entry.mechanism,
             mechanism_version=entry.mechanism_version,
-            parameters=MechanismParametersOut.model_validate(entry.parameters),
-            **entry.cost,
+            parameters=MechanismParametersOut.model_validate(entry.parameters) if entry.parameters else None,
+            hash=view.hash.hex(),
+            **Budget(entry.epsilon_units, entry.delta_units).as_strings(),
         )
 
 

@@ -30,7 +30,8 @@ def rendered(snapshot: Snapshot, request: Request, *, top: int | None, min_count
     media_type = _negotiated(request.headers.get("accept", "*/*"))
     etag = f'"{snapshot.id}-{media_type.partition("/")[2]}-{top}-{min_count}"'
     headers = {"ETag": etag, "Vary": "Accept, Authorization", "Cache-Control": "private, no-cache"}
-    if etag in (tag.strip() for tag in request.headers.get("if-none-match", "").split(",")):
+    known = request.headers.get("if-none-match", "").split(",")
+    if etag in (tag.strip().removeprefix("W/") for tag in known):  # a proxy may have weakened it
         return Response(status_code=304, headers=headers)
     selected = snapshot.selected(top=top, min_count=min_count)
     return Response(_RENDERERS[media_type](selected), media_type=media_type, headers=headers)
@@ -39,9 +40,10 @@ def rendered(snapshot: Snapshot, request: Request, *, top: int | None, min_count
 def _negotiated(accept: str) -> str:
     """The first of ours that the client likes best; `*/*` means JSON."""
     wanted = [_preference(part) for part in accept.split(",")]
+    refused = {media_range for media_range, quality in wanted if quality <= 0}
     for media_range, quality in sorted(wanted, key=lambda pair: -pair[1]):
         for ours in _RENDERERS:
-            if quality > 0 and media_range in ("*/*", f"{ours.partition('/')[0]}/*", ours):
+            if quality > 0 and ours not in refused and media_range in ("*/*", f"{ours.partition('/')[0]}/*", ours):
                 return ours
     raise NotAcceptable(f"Accept one of {', '.join(_RENDERERS)}.")
 

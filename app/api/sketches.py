@@ -15,12 +15,12 @@ from app.api.dependencies import (
     ReaderOfName,
     RequestKey,
     SketchName,
+    claim_of,
     sealed,
 )
 from app.api.errors import Responses, responses
 from app.api.inputs import MergeIn, SketchIn, example
 from app.api.outputs import PageOut, ReceiptOut, SketchOut
-from app.core.claims import Claim
 from app.core.errors import (
     BadBatch,
     BodyTooLarge,
@@ -174,16 +174,7 @@ def post_events(
     headers = request.headers
     content_type = headers.get("content-type", "")
     events = decode_events(content_type, headers.get("content-encoding", ""), body, app.max_items)
-    claim = (
-        Claim.of(
-            secret=caller.secret,
-            operation="events",
-            target=name,
-            key=idempotency_key,
-            content=content_type.encode() + b"\0" + body,
-        )
-        if idempotency_key
-        else None
-    )
+    content = content_type.encode() + b"\0" + body
+    claim = claim_of(caller, "events", name, idempotency_key, content)
     ingest_events(app, name, events, claim)
     return ReceiptOut(accepted=sum(count for _, count in events))

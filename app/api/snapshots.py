@@ -12,13 +12,13 @@ from app.api.dependencies import (
     ReleaserOfName,
     RequestKey,
     SketchName,
+    claim_of,
     sealed,
 )
 from app.api.errors import Responses, responses
 from app.api.inputs import ParametersPlanIn, PlanIn, SnapshotIn, example
 from app.api.outputs import PageOut, PlanOut, SnapshotOut, SnapshotSummaryOut
 from app.api.rendering import rendered
-from app.core.claims import Claim
 from app.core.errors import (
     BudgetExhausted,
     InvalidNumber,
@@ -94,12 +94,7 @@ def create_snapshot(
     With an `Idempotency-Key`, a repeated request gets the same snapshot, without new noise or charge. A release that
     the budget does not cover is refused with 409 and charges nothing.
     """
-    content = body.model_dump_json().encode()
-    claim = (
-        Claim.of(secret=caller.secret, operation="snapshot", target=name, key=idempotency_key, content=content)
-        if idempotency_key
-        else None
-    )
+    claim = claim_of(caller, "snapshot", name, idempotency_key, body.model_dump_json().encode())
     snapshot = release_snapshot(app, name, body.terms(), body.mechanism, claim)
     response.headers["Location"] = f"/v1/snapshots/{snapshot.id}"
     return SnapshotOut.of(snapshot)

@@ -15,7 +15,6 @@ EVERYTHING = "*"
 class Principal:
     """The caller. `admin` includes the other scopes."""
 
-    id: str
     scopes: frozenset[str]
     sketches: str  # a name, or a pattern with *
     secret: str = field(repr=False)  # the presented key: never stored, never logged

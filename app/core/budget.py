@@ -91,6 +91,9 @@ class Budget(_Amount):
     def minus(self, spent: _Amount) -> "Budget":
         return Budget(self.epsilon_units - spent.epsilon_units, self.delta_units - spent.delta_units)
 
+    def holds(self, spent: "Budget") -> bool:
+        return spent.epsilon_units <= self.epsilon_units and spent.delta_units <= self.delta_units
+
     def covers(self, cost: Cost) -> bool:
         return cost.epsilon_units <= self.epsilon_units and cost.delta_units <= self.delta_units
 

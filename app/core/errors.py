@@ -8,7 +8,7 @@ MAX_REPORTED = 100  # bad items that a refusal names
 
 
 class Refusal(Exception):
-    """A request that is answered with a reason instead of a result, and that changed nothing."""
+    """A request that is answered with a reason instead of a result. All but `Unavailable` changed nothing for sure."""
 
     title: ClassVar[str]
 

@@ -86,10 +86,8 @@ class Snapshot:
     def selected(self, *, top: int | None, min_count: int | None) -> Self:
         """The largest `top` bars with at least `min_count`, still in key order."""
         bars = [bar for bar in self.histogram if min_count is None or bar.count >= min_count]
-        if top is not None:
-            largest = sorted(bars, key=lambda bar: (-bar.count, bar.key))[:top]
-            bars = sorted(largest, key=lambda bar: bar.key)
-        return replace(self, histogram=bars)
+        kept = largest({bar.key: bar.count for bar in bars}, len(bars) if top is None else top)
+        return replace(self, histogram=[bar for bar in bars if bar.key in kept])
 
 
 _COLUMNS = ("id", "sketch", "created_at")

@@ -5,11 +5,13 @@ process queue on a lock of ours first, which is fairer than SQLite's polling. Po
 statements lock the rows that they decide on.
 """
 
+import logging
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 from threading import Lock
+from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, exc, text
 from sqlalchemy.engine import make_url
@@ -17,10 +19,13 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from app.core.errors import Unavailable
 
+log = logging.getLogger("discreet")
+
 _READ_ONLY = "discreet_read_only"
-_SQLITE_WAIT_MS = 30_000
+_WAIT_SECONDS = 10  # for a lock or a connection, then 503
 _START_LOCK = 0x44534352  # "DSCR": a number that nothing else on this PostgreSQL uses
-_POOL = 40  # as many as the thread pool that carries requests
+_SQLITE_POOL = 40  # as many as the threads that carry requests
+_POSTGRESQL_POOL = 10  # PostgreSQL allows 100 connections by default, shared by all workers
 
 
 class Database:
@@ -31,7 +36,7 @@ class Database:
         reader = self.engine.execution_options(**{_READ_ONLY: True})
         self._reading = sessionmaker(reader, expire_on_commit=False)
         self._writing = sessionmaker(self.engine, expire_on_commit=False)
-        self._writers = Lock() if self.engine.dialect.name == "sqlite" else nullcontext()
+        self._writers = Lock() if self.engine.dialect.name == "sqlite" else None
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -42,8 +47,21 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """A session that is committed when the block ends and rolled back when it raises."""
-        with _translated(), self._writers, self._writing.begin() as session:
+        with _translated(), self._alone(), self._writing.begin() as session:
             yield session
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """The turn of this process's one writer, on SQLite."""
+        if self._writers is None:
+            yield
+        elif self._writers.acquire(timeout=_WAIT_SECONDS):
+            try:
+                yield
+            finally:
+                self._writers.release()
+        else:
+            raise Unavailable("Too many writers are waiting. Try again in a moment.")
 
     @contextmanager
     def starting(self) -> Iterator[Session]:
@@ -60,7 +78,7 @@ class Database:
         SQLite alters a table by copying and dropping it, which enforced foreign keys forbid; they can be let go only
         outside a transaction, and are checked before this one is committed.
         """
-        with _translated(), self._writers, self.engine.connect() as connection:
+        with _translated(), self._alone(), self.engine.connect() as connection:
             sqlite = connection.dialect.name == "sqlite"
             if sqlite:
                 _pragma(connection, "foreign_keys = OFF")
@@ -84,33 +102,57 @@ def _translated() -> Iterator[None]:
     """A database that is away, busy or shutting down is a refusal that may be retried, not a fault of ours."""
     try:
         yield
-    except (exc.OperationalError, exc.TimeoutError) as error:
-        raise Unavailable("Try again in a moment; a request with an Idempotency-Key is safe to repeat.") from error
     except exc.DBAPIError as error:
-        if error.connection_invalidated:
-            raise Unavailable(
-                "The connection was lost; a request with an Idempotency-Key is safe to repeat."
-            ) from error
-        raise
+        if not (isinstance(error, exc.OperationalError) or error.connection_invalidated):
+            raise
+        raise _unavailable(error.orig) from error
+    except exc.TimeoutError as error:
+        raise _unavailable(error) from error
+
+
+def _unavailable(cause: BaseException | None) -> Unavailable:
+    """The log gets the kind of failure and its code; messages may quote data."""
+    log.warning("the database did not answer: %s %s", type(cause).__name__, getattr(cause, "sqlstate", None) or "")
+    return Unavailable(
+        "Try again in a moment. Without an Idempotency-Key the request may have taken effect all the same."
+    )
 
 
 def _engine(url: str) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
-        Path(parsed.database or "").parent.mkdir(parents=True, exist_ok=True)
-        engine = create_engine(parsed, pool_size=_POOL, max_overflow=0, hide_parameters=True)
+        Path(parsed.database or "").parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        engine = create_engine(parsed, pool_size=_SQLITE_POOL, max_overflow=0, hide_parameters=True)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
     if parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
-    return create_engine(parsed, pool_size=_POOL, max_overflow=0, pool_pre_ping=True, hide_parameters=True)
+    engine = create_engine(
+        parsed,
+        pool_size=_POSTGRESQL_POOL,
+        max_overflow=0,
+        pool_timeout=_WAIT_SECONDS,
+        pool_pre_ping=True,
+        hide_parameters=True,
+        isolation_level="READ COMMITTED",  # whatever the server's default
+    )
+    event.listen(engine, "connect", _prepare_postgresql)
+    return engine
+
+
+def _prepare_postgresql(connection: Any, _record: object) -> None:
+    """An answered release must survive a crash of the database, or its budget would come back."""
+    connection.execute(
+        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+    )
+    connection.commit()
 
 
 def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
     connection.isolation_level = None  # we begin transactions ourselves
     for pragma in (
-        f"busy_timeout = {_SQLITE_WAIT_MS}",
+        f"busy_timeout = {_WAIT_SECONDS * 1000}",
         "journal_mode = WAL",
         "synchronous = FULL",  # an acknowledged batch survives a power cut
         "foreign_keys = ON",

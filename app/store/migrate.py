@@ -1,5 +1,6 @@
 """Bring the schema up to date, safely when several workers or replicas start together."""
 
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -9,6 +10,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from app.store.database import Database
+
+
+class NewerSchema(Exception):
+    """The database belongs to a newer version."""
 
 
 def config() -> Config:
@@ -22,11 +27,23 @@ def config() -> Config:
 def migrate(database: Database) -> None:
     """All of it in one transaction, under the lock of a start."""
     with database.migrating() as connection:
+        if is_ahead(connection):
+            raise NewerSchema
         settings = config()
         settings.attributes["connection"] = connection
         command.upgrade(settings, "head")
 
 
 def is_current(connection: Connection) -> bool:
-    head = ScriptDirectory.from_config(config()).get_current_head()
-    return MigrationContext.configure(connection).get_current_revision() == head
+    return MigrationContext.configure(connection).get_current_revision() == _revisions()[0]
+
+
+def is_ahead(connection: Connection) -> bool:
+    """A newer version of Discreet has migrated the database; this one must not touch it."""
+    return MigrationContext.configure(connection).get_current_revision() not in (None, *_revisions())
+
+
+@cache
+def _revisions() -> tuple[str, ...]:
+    """Those that this version knows, the newest first."""
+    return tuple(script.revision for script in ScriptDirectory.from_config(config()).walk_revisions())

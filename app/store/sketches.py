@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from app.core.errors import UnknownSketch
+from app.core.errors import BadState, UnknownSketch
 from app.core.sketches import state
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
@@ -113,7 +113,10 @@ def load(session: Session, row: SketchRow, *, for_update: bool) -> Sketch:
     stored = session.scalar(query.with_for_update() if for_update else query)
     if stored is None:
         raise UnknownSketch(f"The sketch {row.name!r} was deleted; its snapshots and ledger stay.")
-    return state.decode(stored)
+    try:
+        return state.decode(stored)
+    except BadState as error:  # not the client's doing
+        raise RuntimeError("the stored state of a sketch is damaged") from error
 
 
 def save(session: Session, row: SketchRow, sketch: Sketch) -> None:

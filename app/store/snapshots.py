@@ -1,5 +1,7 @@
 """Stored releases."""
 
+from typing import Any
+
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
@@ -8,28 +10,42 @@ from app.store.tables import SketchRow, SnapshotRow
 
 
 def add(session: Session, snapshot: Snapshot, sketch_id: int) -> None:
-    row = SnapshotRow(id=snapshot.id, sketch_id=sketch_id, created_at=snapshot.created_at, document=snapshot.document())
+    document = snapshot.document()
+    row = SnapshotRow(
+        id=snapshot.id,
+        sketch_id=sketch_id,
+        created_at=snapshot.created_at,
+        histogram=document.pop("histogram"),
+        document=document,
+    )
     session.add(row)
     session.flush()
 
 
 def find(session: Session, snapshot_id: str) -> Snapshot | None:
-    row = session.execute(_query().where(SnapshotRow.id == snapshot_id)).one_or_none()
-    return None if row is None else _snapshot(row[0], row[1])
+    found = session.execute(_query().where(SnapshotRow.id == snapshot_id)).one_or_none()
+    return None if found is None else _snapshot(found[0], found[1], found[0].histogram)
+
+
+def newest(session: Session, sketch: SketchRow) -> Snapshot | None:
+    query = _query().where(SnapshotRow.sketch_id == sketch.id).order_by(SnapshotRow.number.desc()).limit(1)
+    found = session.execute(query).one_or_none()
+    return None if found is None else _snapshot(found[0], found[1], found[0].histogram)
 
 
 def page(session: Session, sketch: SketchRow, before: int | None, limit: int) -> list[tuple[int, Snapshot]]:
-    """Newest first, each with its number."""
+    """Newest first, each with its number and without its histogram."""
     query = _query().where(SnapshotRow.sketch_id == sketch.id)
     if before is not None:
         query = query.where(SnapshotRow.number < before)
     rows = session.execute(query.order_by(SnapshotRow.number.desc()).limit(limit)).all()
-    return [(row.number, _snapshot(row, sketch_name)) for row, sketch_name in rows]
+    return [(row.number, _snapshot(row, sketch_name, [])) for row, sketch_name in rows]
 
 
 def _query() -> Select[SnapshotRow, str]:
     return select(SnapshotRow, SketchRow.name).join(SketchRow, SketchRow.id == SnapshotRow.sketch_id)
 
 
-def _snapshot(row: SnapshotRow, sketch_name: str) -> Snapshot:
-    return Snapshot.of(row.document, id=row.id, sketch=sketch_name, created_at=row.created_at)
+def _snapshot(row: SnapshotRow, sketch_name: str, histogram: list[dict[str, Any]]) -> Snapshot:
+    document = row.document | {"histogram": histogram}
+    return Snapshot.of(document, id=row.id, sketch=sketch_name, created_at=row.created_at)

@@ -21,7 +21,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from app.core.budget import Budget, Cost
+from app.core import chain
+from app.core.budget import Budget
 from app.core.planner import Family
 
 NAME_LENGTH = 100
@@ -69,6 +70,8 @@ class LedgerRow(Table):
     epsilon_spent: Mapped[int] = mapped_column(BigInteger, default=0)
     delta_spent: Mapped[int] = mapped_column(BigInteger, default=0)
     created_at: Mapped[datetime] = mapped_column(Utc)
+    entries: Mapped[int] = mapped_column(BigInteger, default=0)  # the sequence of the last entry
+    head: Mapped[bytes] = mapped_column(LargeBinary(32), default=chain.START)  # its hash
 
     @property
     def total(self) -> Budget:
@@ -147,34 +150,41 @@ class SnapshotRow(Table):
     sketch_id: Mapped[int] = mapped_column(ForeignKey("sketches.id"))
     created_at: Mapped[datetime] = mapped_column(Utc)
     document: Mapped[dict[str, Any]] = mapped_column(JSON)
+    histogram: Mapped[list[dict[str, Any]]] = mapped_column(JSON, deferred=True)  # large; a listing leaves it out
 
 
 class EntryRow(Table):
-    """One payment. Never updated, never deleted; holds what was run, so that history can be read again."""
+    """One line of a ledger. Never updated, never deleted: triggers refuse it (migration 0004).
+
+    `open` and `budget` set the total to epsilon and delta; `release` spends them. Each line carries the hash of the
+    one before (`core/chain.py`). A release holds what was run, so that history can be read again.
+    """
 
     __tablename__ = "ledger_entries"
     __table_args__ = (
         UniqueConstraint("ledger_id", "snapshot_id"),
-        Index(None, "ledger_id", "number"),
-        CheckConstraint("epsilon > 0 AND delta >= 0", name="cost_positive"),
+        UniqueConstraint("ledger_id", "sequence"),
+        CheckConstraint("epsilon >= 0 AND delta >= 0", name="amounts_positive"),
+        CheckConstraint("kind IN ('open', 'budget', 'release')", name="known_kind"),
+        CheckConstraint("(kind = 'release') = (snapshot_id IS NOT NULL)", name="release_has_snapshot"),
     )
 
     number: Mapped[int] = mapped_column(_RowNumber, primary_key=True)
     ledger_id: Mapped[int] = mapped_column(ForeignKey("ledgers.id"))
+    sequence: Mapped[int] = mapped_column(BigInteger)  # 1, 2, 3 … in this ledger
+    kind: Mapped[str] = mapped_column(String(16))
     # Deferred: the payment comes before the snapshot that it pays for, and the commit refuses one without the other.
-    snapshot_id: Mapped[str] = mapped_column(
+    snapshot_id: Mapped[str | None] = mapped_column(
         ForeignKey("snapshots.id", deferrable=True, initially="DEFERRED"), index=True
     )
     created_at: Mapped[datetime] = mapped_column(Utc)
-    mechanism: Mapped[str] = mapped_column(String(32))
-    mechanism_version: Mapped[int] = mapped_column(Integer)
-    parameters: Mapped[dict[str, Any]] = mapped_column(JSON)
+    reason: Mapped[str] = mapped_column(Text)
+    mechanism: Mapped[str | None] = mapped_column(String(32))
+    mechanism_version: Mapped[int | None] = mapped_column(Integer)
+    parameters: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     epsilon: Mapped[int] = mapped_column(BigInteger)
     delta: Mapped[int] = mapped_column(BigInteger)
-
-    @property
-    def cost(self) -> Cost:
-        return Cost(self.epsilon, self.delta)
+    hash: Mapped[bytes] = mapped_column(LargeBinary(32))
 
 
 class RequestRow(Table):

@@ -7,5 +7,7 @@ from app.usecases.context import Context
 
 def check_ready(context: Context) -> None:
     with context.database.reading() as session:
+        if migrate.is_ahead(session.connection()):
+            raise Unavailable("The database schema belongs to a newer version; upgrade this replica.")
         if not migrate.is_current(session.connection()):
-            raise Unavailable("The database schema is not the one this version needs; run: discreet migrate.")
+            raise Unavailable("The database schema is older than this version needs; run: discreet migrate.")

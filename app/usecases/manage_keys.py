@@ -84,14 +84,14 @@ def authenticate(context: Context, secret: str) -> Principal:
     """The caller behind a key, or Unauthenticated; secrets are compared as hashes and in constant time."""
     presented = _hash(secret)
     if context.admin_key is not None and compare_digest(_hash(context.admin_key), presented):
-        return Principal("environment", frozenset(["admin"]), EVERYTHING, secret)
+        return Principal(frozenset(["admin"]), EVERYTHING, secret)
     key_id = secret.removeprefix(f"{_PREFIX}_").partition("_")[0]
     with context.database.reading() as session:
         row = keys.find(session, key_id) if key_id.isalnum() else None
     known = compare_digest(row.secret_hash if row else _NOBODY, presented)
     if row is None or not known or row.revoked_at is not None:
         raise Unauthenticated("The key is unknown or revoked. Send a valid one as: Authorization: Bearer <key>.")
-    return Principal(row.id, frozenset(row.scopes), row.sketches, secret)
+    return Principal(frozenset(row.scopes), row.sketches, secret)
 
 
 def _hash(secret: str) -> bytes:

@@ -6,6 +6,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from app.core.budget import Budget
+from app.core.chain import Entry
 from app.core.errors import Conflict
 from app.store import ledger
 from app.store.tables import LedgerRow
@@ -28,13 +29,10 @@ class LedgerView:
 
 @dataclass(frozen=True, slots=True)
 class EntryView:
-    number: int
-    created_at: datetime
-    snapshot: str
-    mechanism: str
-    mechanism_version: int
-    parameters: dict[str, object]
-    cost: dict[str, str]
+    """One line of a ledger, with the hash that chains it to the one before."""
+
+    entry: Entry
+    hash: bytes
 
 
 def create_ledger(context: Context, name: str, accountant: str, total: Budget) -> tuple[LedgerView, bool]:
@@ -65,29 +63,28 @@ def list_ledgers(context: Context, names: str, after: str | None, limit: int) ->
 def list_entries(context: Context, name: str, after: int, limit: int) -> Page[EntryView]:
     with context.database.reading() as session:
         rows = ledger.entries(session, ledger.get(session, name).id, after, limit + 1)
-        views = [
-            EntryView(
-                row.number,
-                row.created_at,
-                row.snapshot_id,
-                row.mechanism,
-                row.mechanism_version,
-                row.parameters,
-                row.cost.as_strings(),
-            )
-            for row in rows
-        ]
-        return paged(views, limit, lambda last: str(last.number))
+        views = [EntryView(ledger.as_entry(row, name), row.hash) for row in rows]
+        return paged(views, limit, lambda last: str(last.entry.sequence))
+
+
+def set_budget(context: Context, name: str, total: Budget, reason: str) -> LedgerView:
+    """Raise or lower the total, as an entry of its own; never below what is spent."""
+    with context.database.writing() as session:
+        (row,) = ledger.lock(session, [ledger.get(session, name).id])
+        if not total.holds(row.spent):
+            raise Conflict("The budget cannot be lower than what is spent.")
+        ledger.set_total(session, row, total, kind="budget", reason=reason, now=context.now())
+        return view(session, row)
 
 
 def view(session: Session, row: LedgerRow) -> LedgerView:
-    last = ledger.last_entry(session, row.id)
+    last = ledger.last_release(session, row.id)
     return LedgerView(
         name=row.name,
         accountant=row.accountant,
         total=row.total,
         spent=row.spent,
         remaining=row.remaining,
-        releases_like_the_last=row.remaining.how_many(last.cost) if last else None,
+        releases_like_the_last=row.remaining.how_many(last) if last else None,
         created_at=row.created_at,
     )

@@ -20,7 +20,7 @@ def get_snapshot(context: Context, caller: Principal, snapshot_id: str) -> Snaps
 
 
 def list_snapshots(context: Context, name: str, before: int | None, limit: int) -> Page[tuple[int, Snapshot]]:
-    """Newest first, each with its number; of a deleted sketch too."""
+    """Newest first, each with its number and without its histogram; of a deleted sketch too."""
     with context.database.reading() as session:
         rows = snapshots.page(session, sketches.get(session, name), before, limit + 1)
         return paged(rows, limit, lambda last: str(last[0]))
@@ -28,10 +28,10 @@ def list_snapshots(context: Context, name: str, before: int | None, limit: int) 
 
 def newest_snapshot(context: Context, name: str) -> Snapshot:
     with context.database.reading() as session:
-        newest = snapshots.page(session, sketches.get(session, name), None, 1)
-    if not newest:
+        newest = snapshots.newest(session, sketches.get(session, name))
+    if newest is None:
         raise NoSnapshot(f"Release one with POST /v1/sketches/{name}/snapshots; reading never spends.")
-    return newest[0][1]
+    return newest
 
 
 def load(session: Session, snapshot_id: str) -> Snapshot:

@@ -21,8 +21,8 @@ def release_snapshot(context: Context, name: str, terms: Terms, mechanism: str, 
     with context.database.writing() as session:
         now = context.now()
         earlier = requests.claim(session, claim, now) if claim else None
-        if earlier is not None and earlier.snapshot_id is not None:
-            return read_snapshots.load(session, earlier.snapshot_id)
+        if earlier is not None:
+            return read_snapshots.load(session, earlier.snapshot_id or "")
         row = sketches.lock(session, [name]).get(name) or sketches.get_live(session, name)
         snapshot = _release(context, session, row, terms, mechanism, now)
         snapshots.add(session, snapshot, row.id)

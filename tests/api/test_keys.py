@@ -17,6 +17,10 @@ _SNAPSHOT = "0" * 32
 
 OPERATIONS: dict[str, tuple[str, Callable[[httpx2.Client], httpx2.Response]]] = {
     "create_ledger": ("admin", lambda c: c.put("/v1/ledgers/team", json={"epsilon": "1", "delta": "0"})),
+    "set_budget": (
+        "admin",
+        lambda c: c.post("/v1/ledgers/views/budget", json={"epsilon": "2", "delta": "1e-3", "reason": "r"}),
+    ),
     "list_ledgers": ("read", lambda c: c.get("/v1/ledgers")),
     "get_ledger": ("read", lambda c: c.get("/v1/ledgers/views")),
     "list_ledger_entries": ("read", lambda c: c.get("/v1/ledgers/views/entries")),

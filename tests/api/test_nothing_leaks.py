@@ -43,7 +43,7 @@ REASONS = {
     "name": _CHOSEN, "accountant": _CHOSEN, "created_at": _MADE, "releases_like_the_last": _BUDGET,
     **{f"{field}{part}": _BUDGET for field in ("total", "spent", "remaining") for part in ("", ".epsilon", ".delta")},
     "remaining.ledger": _CHOSEN,
-    "number": _MADE, "snapshot": _MADE, "mechanism_version": _FIXED,
+    "number": _MADE, "kind": _FIXED, "reason": _CHOSEN, "hash": _BUDGET, "snapshot": _MADE, "mechanism_version": _FIXED,
     # sketches
     "k": _CHOSEN, "unit": _CHOSEN, "max_contributions": _CHOSEN, "description": _CHOSEN,
     "family": _CHOSEN, "universe_size": _CHOSEN, "ledgers": _CHOSEN, "field": _CHOSEN,

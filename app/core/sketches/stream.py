@@ -56,7 +56,9 @@ class _Fold:
         self.entries = dict(counters)
         self.offset = 0
         self.empty_slots = k - len(self.entries)
-        self.heap: list[tuple[int, str]] = []  # made when it is first needed
+        self.heap: list[tuple[int, str]] = []
+        if not self.empty_slots:
+            self._fill_heap()
 
     def add(self, key: str, count: int) -> None:
         entry = self.entries.get(key)
@@ -65,6 +67,8 @@ class _Fold:
         elif self.empty_slots:  # branch 3: nothing was ever decremented, so the zero slots are the empty ones
             self.empty_slots -= 1
             self.entries[key] = self.offset + count
+            if not self.empty_slots:
+                self._fill_heap()
         else:
             self._add_unstored(key, count)
 
@@ -79,11 +83,13 @@ class _Fold:
             self.entries[key] = self.offset + count
             heapreplace(self.heap, (self.offset + count, key))
 
+    def _fill_heap(self) -> None:
+        """As soon as the sketch is full, needed or not: the time must not tell whether a key was stored."""
+        self.heap = [(entry, key) for key, entry in self.entries.items()]
+        heapify(self.heap)
+
     def _smallest(self) -> tuple[int, str]:
         """The smallest entry, and of equal ones that of the smallest key."""
-        if not self.heap:
-            self.heap = [(entry, key) for key, entry in self.entries.items()]
-            heapify(self.heap)
         while True:
             entry, key = self.heap[0]
             current = self.entries[key]

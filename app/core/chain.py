@@ -1,0 +1,65 @@
+"""The hash chain of a ledger: each entry's hash covers its content and the hash before it.
+
+So no entry can be changed, left out, added or moved in the middle without breaking every later hash. Whoever rewrites
+all of them is found by comparing with an export that was kept elsewhere.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+
+START = bytes(32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of a ledger, as it is hashed and exported. Amounts are whole units (`budget.py`)."""
+
+    ledger: str
+    sequence: int
+    kind: str
+    created_at: str
+    reason: str
+    snapshot: str | None
+    mechanism: str | None
+    mechanism_version: int | None
+    parameters: Mapping[str, object] | None
+    epsilon_units: int
+    delta_units: int
+
+    def hash(self, previous: bytes) -> bytes:
+        content = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return sha256(previous + content.encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a ledger must show after these entries."""
+
+    total: tuple[int, int]
+    spent: tuple[int, int]
+    entries: int
+    head: bytes
+
+
+def replay(entries: Iterable[tuple[Entry, bytes]]) -> tuple[Totals, list[str]]:
+    """The totals that the entries add up to, and every fault in the chain."""
+    total, spent, count, head = (0, 0), (0, 0), 0, START
+    faults = []
+    for entry, stored in entries:
+        count += 1
+        if entry.sequence != count:
+            faults.append(f"entry {count} is missing: {entry.sequence} stands in its place")
+            count = entry.sequence
+        if entry.hash(head) != stored:
+            faults.append(f"entry {entry.sequence} or the one before it was changed: its hash does not fit")
+        amount = (entry.epsilon_units, entry.delta_units)
+        if entry.kind == "release":
+            spent = (spent[0] + amount[0], spent[1] + amount[1])
+        else:
+            total = amount
+        if spent[0] > total[0] or spent[1] > total[1]:
+            faults.append(f"after entry {entry.sequence} more is spent than the budget has")
+        head = stored
+    return Totals(total, spent, count, head), faults

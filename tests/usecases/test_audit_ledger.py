@@ -1,0 +1,112 @@
+"""The entries cannot be changed unseen: the database refuses it, and what slips past it is found."""
+
+import json
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from app.usecases.audit_ledger import export_ledgers, verify_ledgers
+from app.usecases.context import Context
+from tests.api.calls import create_sketch, problem, release
+
+_TABLES = ("ledger_entries", "snapshots")
+
+
+@pytest.fixture(autouse=True)
+def _history(client: TestClient) -> None:
+    create_sketch(client, "a", epsilon="1")
+    create_sketch(client, "b", epsilon="1")
+    client.post("/v1/sketches/ab/merges", json={"sources": ["a", "b"], "mode": "compact"})
+    for name in ("a", "ab", "b", "ab"):
+        assert release(client, name).status_code == 201
+    raised = client.post("/v1/ledgers/a/budget", json={"epsilon": "2", "delta": "1e-3", "reason": "more"})
+    assert raised.status_code == 201
+
+
+def _without_triggers(context: Context, *statements: str) -> None:
+    """Change what the database would refuse to change, as somebody with full rights on it could."""
+    with context.database.writing() as session:
+        if session.get_bind().dialect.name == "sqlite":
+            for table in _TABLES:
+                for verb in ("update", "delete"):
+                    session.execute(text(f"DROP TRIGGER IF EXISTS {table}_no_{verb}"))
+        else:
+            for table in _TABLES:
+                session.execute(text(f"ALTER TABLE {table} DISABLE TRIGGER USER"))
+        for statement in statements:
+            session.execute(text(statement))
+
+
+def test_an_honest_history_verifies(context: Context) -> None:
+    assert verify_ledgers(context, export_ledgers(context)) == []
+
+
+@pytest.mark.parametrize("table", _TABLES)
+@pytest.mark.parametrize("statement", ["UPDATE {} SET created_at = created_at", "DELETE FROM {}"])
+def test_the_database_refuses_to_change_history(context: Context, table: str, statement: str) -> None:
+    with pytest.raises(DBAPIError, match="append-only"), context.database.writing() as session:
+        session.execute(text(statement.format(table)))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE ledger_entries SET epsilon = 1 WHERE kind = 'release'",
+        "UPDATE ledger_entries SET reason = 'less' WHERE kind = 'budget'",
+        "UPDATE ledger_entries SET epsilon = epsilon + 1 WHERE kind = 'open'",
+        "UPDATE ledgers SET epsilon_spent = epsilon_spent - 1",
+        "UPDATE ledgers SET epsilon_total = epsilon_total + 1",
+        "UPDATE ledgers SET head = (SELECT hash FROM ledger_entries WHERE sequence = 1 LIMIT 1)",
+        "DELETE FROM ledger_entries WHERE sequence = 2",
+        "DELETE FROM ledger_entries WHERE sequence = 4",
+        "DELETE FROM ledger_entries WHERE snapshot_id IN (SELECT MIN(id) FROM snapshots)",
+    ],
+)
+def test_a_tampered_row_is_found(context: Context, statement: str) -> None:
+    _without_triggers(context, statement)
+    assert verify_ledgers(context) != []
+
+
+def test_a_snapshot_that_says_it_paid_less_is_found(context: Context) -> None:
+    with context.database.reading() as session:
+        document = session.execute(text("SELECT document FROM snapshots ORDER BY number LIMIT 1")).scalar_one()
+    parsed = json.loads(document) if isinstance(document, str) else document
+    parsed["charged"][0]["epsilon"] = "0.01"
+    changed = json.dumps(parsed).replace("'", "''").replace(":", r"\:")
+    _without_triggers(context, f"UPDATE snapshots SET document = '{changed}' WHERE number = 1")
+    assert any("snapshot" in fault for fault in verify_ledgers(context))
+
+
+def test_a_database_put_back_is_found_by_an_export_kept_elsewhere(client: TestClient, context: Context) -> None:
+    before = list(export_ledgers(context))
+    release(client, "a")
+    after = list(export_ledgers(context))
+    assert verify_ledgers(context, before) == []
+    last = "SELECT MAX(sequence) FROM ledger_entries e WHERE e.ledger_id = ledger_entries.ledger_id"
+    lost = json.loads(next(line for line in after if line not in before))
+    _without_triggers(
+        context,
+        f"DELETE FROM ledger_entries WHERE sequence = ({last})"
+        " AND ledger_id = (SELECT id FROM ledgers WHERE name = 'a')",
+        f"DELETE FROM snapshots WHERE id = '{lost['snapshot']}'",
+        "UPDATE ledgers SET entries = entries - 1, epsilon_spent = epsilon_spent - 100000000,"
+        " delta_spent = delta_spent - 1000000000000, head = (SELECT hash FROM ledger_entries e"
+        " WHERE e.ledger_id = ledgers.id ORDER BY sequence DESC LIMIT 1) WHERE name = 'a'",
+    )
+    assert verify_ledgers(context) == []  # in itself it is consistent
+    (fault,) = verify_ledgers(context, after)
+    assert "ledger a: entry 6" in fault
+
+
+def test_a_budget_is_raised_and_lowered_but_never_below_what_is_spent(client: TestClient) -> None:
+    change = {"epsilon": "0.3", "delta": "1e-3", "reason": "tighter"}
+    assert client.post("/v1/ledgers/a/budget", json=change).json()["remaining"]["epsilon"] == "0"
+    assert problem(release(client, "a")) == "budget-exhausted"
+    lower = client.post("/v1/ledgers/a/budget", json=change | {"epsilon": "0.29"})
+    assert lower.status_code == 409
+    assert problem(lower) == "conflict"
+    kinds = [(entry["kind"], entry["reason"]) for entry in client.get("/v1/ledgers/a/entries").json()["items"]]
+    assert kinds == [("open", ""), *[("release", "")] * 3, ("budget", "more"), ("budget", "tighter")]
+    assert problem(client.post("/v1/ledgers/a/budget", json=change | {"reason": ""})) == "invalid-request"
