@@ -34,6 +34,10 @@ def release(
     return client.post(f"/v1/sketches/{name}/snapshots", json=body, headers=headers)
 
 
+def merge(client: httpx2.Client, target: str, *sources: str, mode: str = "compact") -> httpx2.Response:
+    return client.post(f"/v1/sketches/{target}/merges", json={"sources": list(sources), "mode": mode})
+
+
 def problem(response: httpx2.Response) -> str:
     """The slug of a refusal, after checking that it has the form of one."""
     assert response.headers["content-type"] == "application/problem+json"

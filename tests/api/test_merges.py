@@ -2,17 +2,12 @@
 
 from typing import Any
 
-import httpx2
 import pytest
 from fastapi.testclient import TestClient
 
 from app.usecases.context import Context
 from tests import books
-from tests.api.calls import create_sketch, post_events, problem, release
-
-
-def merge(client: httpx2.Client, target: str, *sources: str, mode: str = "compact") -> httpx2.Response:
-    return client.post(f"/v1/sketches/{target}/merges", json={"sources": list(sources), "mode": mode})
+from tests.api.calls import create_sketch, merge, post_events, problem, release
 
 
 def spent(client: TestClient, ledger: str) -> str:
