@@ -28,7 +28,7 @@ def read(database: Database, ledger: str = "views") -> Books:
     with database.reading() as session:
         row = session.scalars(select(LedgerRow).where(LedgerRow.name == ledger)).one()
         epsilon, delta, payments = session.execute(
-            select(func.sum(EntryRow.epsilon), func.sum(EntryRow.delta), func.count()).where(
+            select(func.sum(EntryRow.price), func.sum(EntryRow.delta), func.count()).where(
                 EntryRow.ledger_id == row.id, EntryRow.kind == "release"
             )
         ).one()
@@ -36,7 +36,7 @@ def read(database: Database, ledger: str = "views") -> Books:
         unpaid = session.scalar(select(func.count()).select_from(SnapshotRow).where(SnapshotRow.id.not_in(paid)))
         snapshots = session.scalar(select(func.count()).select_from(SnapshotRow))
         return Books(
-            spent=(row.epsilon_spent, row.delta_spent),
+            spent=(row.spent, row.delta_spent),
             entries=(int(epsilon or 0), int(delta or 0)),
             payments=payments,
             snapshots=snapshots or 0,

@@ -106,7 +106,11 @@ class TotalIn(Input):
 
 
 class BudgetIn(TotalIn):
-    accountant: Literal["basic"] = Field("basic", description="`basic` adds up ε and δ")
+    accountant: Literal["basic", "zcdp"] = Field(
+        "basic",
+        description="`basic` adds up ε and δ. `zcdp` adds up ρ, which comes to far less for many small releases, and "
+        "sets half of δ aside for it",
+    )
 
 
 class BudgetChangeIn(TotalIn):

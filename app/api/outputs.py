@@ -30,8 +30,20 @@ class AmountOut(BaseModel):
     delta: DeltaOut
 
 
+class Sparse(BaseModel):
+    """A model whose absent members are left out instead of being null."""
+
+    @model_serializer(mode="wrap")
+    def _those_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in serialize(self).items() if value is not None}
+
+
 class LedgerAmountOut(AmountOut):
     ledger: str = Field(examples=["page-views"])
+
+
+class ChargeOut(Sparse, LedgerAmountOut):
+    rho: str | SkipJsonSchema[None] = Field(None, description="What a `zcdp` ledger counted", examples=["0.125"])
 
 
 class LedgerOut(BaseModel):
@@ -42,6 +54,7 @@ class LedgerOut(BaseModel):
     total: AmountOut = Field(examples=[{"epsilon": "1", "delta": "1e-5"}])
     spent: AmountOut = Field(examples=[{"epsilon": "0.5", "delta": "1e-6"}])
     remaining: AmountOut = Field(examples=[{"epsilon": "0.5", "delta": "9e-6"}])
+    rho: str | None = Field(description="ρ spent, at a `zcdp` ledger", examples=[None])
     releases_like_the_last: int | None = Field(
         description="How many more releases of the last one's cost fit; null before the first", examples=[1]
     )
@@ -55,12 +68,13 @@ class LedgerOut(BaseModel):
             total=AmountOut(**ledger.total.as_strings()),
             spent=AmountOut(**ledger.spent.as_strings()),
             remaining=AmountOut(**ledger.remaining.as_strings()),
+            rho=ledger.rho,
             releases_like_the_last=ledger.releases_like_the_last,
             created_at=ledger.created_at,
         )
 
 
-class MechanismParametersOut(BaseModel):
+class MechanismParametersOut(Sparse):
     """What a sceptic needs to recompute the guarantee."""
 
     noise: str = Field(description="The law of each draw", examples=["discrete-laplace"])
@@ -71,10 +85,6 @@ class MechanismParametersOut(BaseModel):
     k: int = Field(description="Counters of the sketch", examples=[1024])
     max_contributions: int | SkipJsonSchema[None] = Field(None, description="Events per person", examples=[1])
     universe_size: int | SkipJsonSchema[None] = Field(None, description="Keys that got noise, stored or not")
-
-    @model_serializer(mode="wrap")
-    def _those_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in serialize(self).items() if value is not None}
 
 
 class EntryOut(BaseModel):
@@ -221,7 +231,7 @@ class SnapshotSummaryOut(BaseModel):
     beta: str = Field(description="Error bounds hold with probability 1 − β", examples=["0.05"])
     parameters: MechanismParametersOut
     error_bound: ErrorBoundOut
-    charged: list[LedgerAmountOut] = Field(description="What each ledger paid")
+    charged: list[ChargeOut] = Field(description="What each ledger paid")
     remaining: list[LedgerAmountOut] = Field(description="What each ledger had left right after this release")
 
     @classmethod

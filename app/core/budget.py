@@ -2,8 +2,7 @@
 
 ε is counted in billionths and δ in units of 1e-18, so sums, comparisons and database columns are whole
 numbers and ten releases of 0.1 are exactly 1. Rounding never favours the requester: a cost is rounded up, a
-budget down. The `basic` accountant adds costs up (basic composition, valid for adaptively chosen costs:
-Rogers, Roth, Ullman & Vadhan 2016).
+budget down. How costs add up is in `accountants.py`.
 """
 
 from dataclasses import dataclass
@@ -90,18 +89,3 @@ class Budget(_Amount):
 
     def minus(self, spent: _Amount) -> "Budget":
         return Budget(self.epsilon_units - spent.epsilon_units, self.delta_units - spent.delta_units)
-
-    def holds(self, spent: "Budget") -> bool:
-        return spent.epsilon_units <= self.epsilon_units and spent.delta_units <= self.delta_units
-
-    def covers(self, cost: Cost) -> bool:
-        return cost.epsilon_units <= self.epsilon_units and cost.delta_units <= self.delta_units
-
-    def how_many(self, cost: Cost) -> int:
-        """How many releases of this cost fit, one after the other."""
-        by_epsilon = self.epsilon_units // cost.epsilon_units
-        return min(by_epsilon, self.delta_units // cost.delta_units) if cost.delta_units else by_epsilon
-
-    def epsilon_beside(self, cost: Cost) -> int:
-        """The largest ε, in units, that fits beside the δ of this cost; 0 where that δ itself does not fit."""
-        return self.epsilon_units if cost.delta_units <= self.delta_units else 0

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 
+from app.core.accountants import Accountant, Price
+from app.core.budget import Budget
+
 START = bytes(32)
 
 
@@ -27,6 +30,7 @@ class Entry:
     parameters: Mapping[str, object] | None
     epsilon_units: int
     delta_units: int
+    price: int  # of a release, in the accountant's currency
 
     def hash(self, previous: bytes) -> bytes:
         content = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
@@ -37,15 +41,15 @@ class Entry:
 class Totals:
     """What a ledger must show after these entries."""
 
-    total: tuple[int, int]
-    spent: tuple[int, int]
+    total: Budget
+    spent: Price
     entries: int
     head: bytes
 
 
-def replay(entries: Iterable[tuple[Entry, bytes]]) -> tuple[Totals, list[str]]:
+def replay(accountant: Accountant, entries: Iterable[tuple[Entry, bytes]]) -> tuple[Totals, list[str]]:
     """The totals that the entries add up to, and every fault in the chain."""
-    total, spent, count, head = (0, 0), (0, 0), 0, START
+    total, spent, count, head = Budget(0, 0), Price(0, 0), 0, START
     faults = []
     for entry, stored in entries:
         count += 1
@@ -54,12 +58,11 @@ def replay(entries: Iterable[tuple[Entry, bytes]]) -> tuple[Totals, list[str]]:
             count = entry.sequence
         if entry.hash(head) != stored:
             faults.append(f"entry {entry.sequence} or the one before it was changed: its hash does not fit")
-        amount = (entry.epsilon_units, entry.delta_units)
         if entry.kind == "release":
-            spent = (spent[0] + amount[0], spent[1] + amount[1])
+            spent = spent.plus(Price(entry.price, entry.delta_units))
         else:
-            total = amount
-        if spent[0] > total[0] or spent[1] > total[1]:
+            total = Budget(entry.epsilon_units, entry.delta_units)
+        if not accountant.limit(total).covers(spent):
             faults.append(f"after entry {entry.sequence} more is spent than the budget has")
         head = stored
     return Totals(total, spent, count, head), faults

@@ -5,6 +5,7 @@ This is also the one place that says which family of sketch may be released with
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from app.core.budget import Cost
@@ -54,6 +55,13 @@ class Offer:
     cost: Cost
     error_bound: ErrorBound
     smallest_likely_count: int
+
+    @property
+    def rho(self) -> Fraction:
+        """ρ-zCDP, but for δ: what the noise is where it is Gaussian, else what ε implies."""
+        if isinstance(self.calibrated, Gshm):
+            return self.calibrated.rho()
+        return self.cost.epsilon**2 / 2
 
 
 def offers(question: Question) -> list[Offer]:

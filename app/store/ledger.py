@@ -1,12 +1,14 @@
 """Ledgers and their entries. Every change of a ledger goes through `_append`, together with its entry."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from app.core.budget import EPSILON_DIGITS, Budget, Cost, decimal_string
+from app.core.accountants import ACCOUNTANTS, Accountant, Price
+from app.core.budget import EPSILON_DIGITS, Budget, decimal_string
 from app.core.chain import START, Entry
 from app.core.errors import BudgetExhausted, Unavailable, UnknownLedger
 from app.core.planner import Offer
@@ -14,14 +16,16 @@ from app.store.rows import inserted, like
 from app.store.tables import EntryRow, LedgerRow
 
 
-def create(session: Session, name: str, accountant: str, total: Budget, now: datetime) -> bool:
+def create(session: Session, name: str, accountant_name: str, total: Budget, now: datetime) -> bool:
     """Make the ledger; False, and nothing changed, where the name is taken."""
     values = {
         "name": name,
-        "accountant": accountant,
+        "accountant": accountant_name,
         "epsilon_total": 0,
         "delta_total": 0,
-        "epsilon_spent": 0,
+        "spendable": 0,
+        "delta_spendable": 0,
+        "spent": 0,
         "delta_spent": 0,
         "created_at": now,
         "entries": 0,
@@ -56,32 +60,63 @@ def lock(session: Session, ledger_ids: Sequence[int]) -> Sequence[LedgerRow]:
     return session.scalars(query.with_for_update().execution_options(populate_existing=True)).all()
 
 
-def charge(
-    session: Session, ledger_ids: Sequence[int], offer: Offer, snapshot_id: str, now: datetime
-) -> list[tuple[str, Budget]]:
-    """Pay from every ledger, or raise BudgetExhausted and pay from none; answer what each has left."""
-    rows, cost = lock(session, ledger_ids), offer.cost
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """What one ledger paid for a release, and what it had left after."""
+
+    ledger: str
+    charged: dict[str, str]
+    remaining: dict[str, str]
+
+
+def charge(session: Session, ledger_ids: Sequence[int], offer: Offer, snapshot_id: str, now: datetime) -> list[Payment]:
+    """Pay from every ledger, or raise BudgetExhausted and pay from none."""
+    rows = lock(session, ledger_ids)
     if not rows or len(rows) != len(set(ledger_ids)):
         raise RuntimeError("a sketch without all its ledgers cannot be released")
-    if not all(row.remaining.covers(cost) for row in rows):
-        raise _exhausted(rows, cost)
-    for row in rows:
-        after = Budget(row.epsilon_spent + cost.epsilon_units, row.delta_spent + cost.delta_units)
-        entry = Entry(
-            ledger=row.name,
-            sequence=row.entries + 1,
-            kind="release",
-            created_at=_moment(now),
-            reason="",
-            snapshot=snapshot_id,
-            mechanism=offer.mechanism,
-            mechanism_version=offer.version,
-            parameters=offer.calibrated.parameters(),
-            epsilon_units=cost.epsilon_units,
-            delta_units=cost.delta_units,
-        )
-        _append(session, row, entry, total=row.total, spent=after, now=now)
-    return sorted(((row.name, row.remaining) for row in rows), key=lambda left: left[0])
+    if not all(row.left.covers(price_at(row, offer)) for row in rows):
+        raise _exhausted(rows, offer)
+    return sorted((_pay(session, row, offer, snapshot_id, now) for row in rows), key=lambda payment: payment.ledger)
+
+
+def _pay(session: Session, row: LedgerRow, offer: Offer, snapshot_id: str, now: datetime) -> Payment:
+    price = price_at(row, offer)
+    entry = Entry(
+        ledger=row.name,
+        sequence=row.entries + 1,
+        kind="release",
+        created_at=_moment(now),
+        reason="",
+        snapshot=snapshot_id,
+        mechanism=offer.mechanism,
+        mechanism_version=offer.version,
+        parameters=offer.calibrated.parameters(),
+        epsilon_units=offer.cost.epsilon_units,
+        delta_units=offer.cost.delta_units,
+        price=price.main,
+    )
+    _append(session, row, entry, total=row.total, spent=row.paid.plus(price), now=now)
+    rho = accountant(row).rho(price)
+    charged = offer.cost.as_strings() | ({"rho": rho} if rho else {})
+    return Payment(row.name, charged, remaining(row).as_strings())
+
+
+def accountant(row: LedgerRow) -> Accountant:
+    return ACCOUNTANTS[row.accountant]
+
+
+def price_at(row: LedgerRow, offer: Offer) -> Price:
+    """What the release would cost at this ledger."""
+    return accountant(row).price(offer.cost, offer.rho)
+
+
+def spent(row: LedgerRow) -> Budget:
+    """The (ε, δ) that holds for everything the ledger has paid."""
+    return accountant(row).guarantee(row.total, row.paid)
+
+
+def remaining(row: LedgerRow) -> Budget:
+    return row.total.minus(spent(row))
 
 
 def set_total(session: Session, row: LedgerRow, total: Budget, *, kind: str, reason: str, now: datetime) -> None:
@@ -98,28 +133,31 @@ def set_total(session: Session, row: LedgerRow, total: Budget, *, kind: str, rea
         parameters=None,
         epsilon_units=total.epsilon_units,
         delta_units=total.delta_units,
+        price=0,
     )
-    _append(session, row, entry, total=total, spent=row.spent, now=now)
+    _append(session, row, entry, total=total, spent=row.paid, now=now)
 
 
-def _append(session: Session, row: LedgerRow, entry: Entry, *, total: Budget, spent: Budget, now: datetime) -> None:
+def _append(session: Session, row: LedgerRow, entry: Entry, *, total: Budget, spent: Price, now: datetime) -> None:
     """Write the entry and move the locked ledger with it.
 
     The statement repeats what the lock promises: it finds no row if another entry came in between or if the total does
     not cover what is spent, whatever the database makes of the lock.
     """
-    digest = entry.hash(row.head)
+    digest, limit = entry.hash(row.head), accountant(row).limit(total)
     values = {
         LedgerRow.epsilon_total: total.epsilon_units,
         LedgerRow.delta_total: total.delta_units,
-        LedgerRow.epsilon_spent: spent.epsilon_units,
-        LedgerRow.delta_spent: spent.delta_units,
+        LedgerRow.spendable: limit.main,
+        LedgerRow.delta_spendable: limit.delta,
+        LedgerRow.spent: spent.main,
+        LedgerRow.delta_spent: spent.delta,
         LedgerRow.entries: entry.sequence,
         LedgerRow.head: digest,
     }
     unmoved = (LedgerRow.id == row.id, LedgerRow.entries == entry.sequence - 1, LedgerRow.head == row.head)
     moved = session.connection().execute(update(LedgerRow).where(*unmoved).values(values))
-    if moved.rowcount != 1 or not total.holds(spent):
+    if moved.rowcount != 1 or not limit.covers(spent):
         raise Unavailable("The ledger changed under the request; nothing was charged. Try again.")
     session.add(_row(row.id, entry, digest, now))
     session.flush()
@@ -139,6 +177,7 @@ def _row(ledger_id: int, entry: Entry, digest: bytes, now: datetime) -> EntryRow
         parameters=entry.parameters,
         epsilon=entry.epsilon_units,
         delta=entry.delta_units,
+        price=entry.price,
         hash=digest,
     )
 
@@ -157,6 +196,7 @@ def as_entry(row: EntryRow, ledger: str) -> Entry:
         parameters=row.parameters,
         epsilon_units=row.epsilon,
         delta_units=row.delta,
+        price=row.price,
     )
 
 
@@ -164,14 +204,14 @@ def _moment(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _exhausted(rows: Sequence[LedgerRow], cost: Cost) -> BudgetExhausted:
+def _exhausted(rows: Sequence[LedgerRow], offer: Offer) -> BudgetExhausted:
+    by_name = sorted(rows, key=lambda row: row.name)
+    largest = min(accountant(row).largest_epsilon(row.left, offer.cost) for row in rows)
     return BudgetExhausted(
-        requested=cost.as_strings(),
-        remaining=sorted(
-            ({"ledger": row.name, **row.remaining.as_strings()} for row in rows), key=lambda r: r["ledger"]
-        ),
-        largest_epsilon=decimal_string(min(row.remaining.epsilon_beside(cost) for row in rows), EPSILON_DIGITS),
-        blocking=sorted(row.name for row in rows if not row.remaining.covers(cost)),
+        requested=offer.cost.as_strings(),
+        remaining=[{"ledger": row.name, **remaining(row).as_strings()} for row in by_name],
+        largest_epsilon=decimal_string(largest, EPSILON_DIGITS),
+        blocking=[row.name for row in by_name if not row.left.covers(price_at(row, offer))],
     )
 
 
@@ -180,8 +220,8 @@ def entries(session: Session, ledger_id: int, after: int, limit: int | None = No
     return session.scalars(query.order_by(EntryRow.sequence).limit(limit)).all()
 
 
-def last_release(session: Session, ledger_id: int) -> Cost | None:
+def last_release(session: Session, ledger_id: int) -> Price | None:
     """What the newest release cost."""
     query = select(EntryRow).where(EntryRow.ledger_id == ledger_id, EntryRow.kind == "release")
     row = session.scalar(query.order_by(EntryRow.sequence.desc()).limit(1))
-    return None if row is None else Cost(row.epsilon, row.delta)
+    return None if row is None else Price(row.price, row.delta)

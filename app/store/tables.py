@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from app.core import chain
+from app.core.accountants import Price
 from app.core.budget import Budget
 from app.core.planner import Family
 
@@ -53,13 +53,15 @@ class Table(DeclarativeBase):
 
 
 class LedgerRow(Table):
-    """A budget. `spent` moves only with an entry, in one transaction (`store/ledger.py`)."""
+    """A budget. What is spent is in the accountant's currency, and moves only with an entry (`store/ledger.py`)."""
 
     __tablename__ = "ledgers"
     __table_args__ = (
-        CheckConstraint("epsilon_spent >= 0 AND epsilon_spent <= epsilon_total", name="epsilon_within_total"),
-        CheckConstraint("delta_spent >= 0 AND delta_spent <= delta_total", name="delta_within_total"),
-        CheckConstraint("accountant IN ('basic')", name="known_accountant"),
+        CheckConstraint("spent >= 0 AND spent <= spendable", name="within_limit"),
+        CheckConstraint("delta_spent >= 0 AND delta_spent <= delta_spendable", name="delta_within_limit"),
+        CheckConstraint("accountant IN ('basic', 'zcdp')", name="known_accountant"),
+        CheckConstraint("delta_spendable <= delta_total", name="delta_within_total"),
+        CheckConstraint("accountant <> 'basic' OR spendable = epsilon_total", name="basic_spends_epsilon"),
     )
 
     id: Mapped[int] = mapped_column(_RowNumber, primary_key=True)
@@ -67,23 +69,25 @@ class LedgerRow(Table):
     accountant: Mapped[str] = mapped_column(String(16))
     epsilon_total: Mapped[int] = mapped_column(BigInteger)
     delta_total: Mapped[int] = mapped_column(BigInteger)
-    epsilon_spent: Mapped[int] = mapped_column(BigInteger, default=0)
-    delta_spent: Mapped[int] = mapped_column(BigInteger, default=0)
+    spendable: Mapped[int] = mapped_column(BigInteger)
+    delta_spendable: Mapped[int] = mapped_column(BigInteger)
+    spent: Mapped[int] = mapped_column(BigInteger)
+    delta_spent: Mapped[int] = mapped_column(BigInteger)
     created_at: Mapped[datetime] = mapped_column(Utc)
-    entries: Mapped[int] = mapped_column(BigInteger, default=0)  # the sequence of the last entry
-    head: Mapped[bytes] = mapped_column(LargeBinary(32), default=chain.START)  # its hash
+    entries: Mapped[int] = mapped_column(BigInteger)  # the sequence of the last entry
+    head: Mapped[bytes] = mapped_column(LargeBinary(32))  # its hash
 
     @property
     def total(self) -> Budget:
         return Budget(self.epsilon_total, self.delta_total)
 
     @property
-    def spent(self) -> Budget:
-        return Budget(self.epsilon_spent, self.delta_spent)
+    def paid(self) -> Price:
+        return Price(self.spent, self.delta_spent)
 
     @property
-    def remaining(self) -> Budget:
-        return self.total.minus(self.spent)
+    def left(self) -> Price:
+        return Price(self.spendable, self.delta_spendable).minus(self.paid)
 
 
 class SketchRow(Table):
@@ -164,7 +168,7 @@ class EntryRow(Table):
     __table_args__ = (
         UniqueConstraint("ledger_id", "snapshot_id"),
         UniqueConstraint("ledger_id", "sequence"),
-        CheckConstraint("epsilon >= 0 AND delta >= 0", name="amounts_positive"),
+        CheckConstraint("epsilon >= 0 AND delta >= 0 AND price >= 0", name="amounts_positive"),
         CheckConstraint("kind IN ('open', 'budget', 'release')", name="known_kind"),
         CheckConstraint("(kind = 'release') = (snapshot_id IS NOT NULL)", name="release_has_snapshot"),
     )
@@ -184,6 +188,7 @@ class EntryRow(Table):
     parameters: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     epsilon: Mapped[int] = mapped_column(BigInteger)
     delta: Mapped[int] = mapped_column(BigInteger)
+    price: Mapped[int] = mapped_column(BigInteger)  # of a release, in the accountant's currency; its δ is delta
     hash: Mapped[bytes] = mapped_column(LargeBinary(32))
 
 

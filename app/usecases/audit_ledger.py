@@ -47,10 +47,10 @@ def _entries(session: Session, row: LedgerRow) -> list[tuple[Entry, bytes]]:
 
 
 def _ledger_faults(session: Session, row: LedgerRow) -> list[str]:
-    totals, faults = replay(_entries(session, row))
-    if totals.total != (row.epsilon_total, row.delta_total):
+    totals, faults = replay(ledger.accountant(row), _entries(session, row))
+    if totals.total != row.total or ledger.accountant(row).limit(row.total) != row.left.plus(row.paid):
         faults.append("the budget is not what the entries say")
-    if totals.spent != (row.epsilon_spent, row.delta_spent):
+    if totals.spent != row.paid:
         faults.append("what is spent is not the sum of the entries")
     if (totals.entries, totals.head) != (row.entries, row.head):
         faults.append("the last entries are missing")

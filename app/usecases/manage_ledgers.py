@@ -23,6 +23,7 @@ class LedgerView:
     total: Budget
     spent: Budget
     remaining: Budget
+    rho: str | None  # spent, where the accountant counts it
     releases_like_the_last: int | None
     created_at: datetime
 
@@ -71,7 +72,7 @@ def set_budget(context: Context, name: str, total: Budget, reason: str) -> Ledge
     """Raise or lower the total, as an entry of its own; never below what is spent."""
     with context.database.writing() as session:
         (row,) = ledger.lock(session, [ledger.get(session, name).id])
-        if not total.holds(row.spent):
+        if not ledger.accountant(row).limit(total).covers(row.paid):
             raise Conflict("The budget cannot be lower than what is spent.")
         ledger.set_total(session, row, total, kind="budget", reason=reason, now=context.now())
         return view(session, row)
@@ -83,8 +84,9 @@ def view(session: Session, row: LedgerRow) -> LedgerView:
         name=row.name,
         accountant=row.accountant,
         total=row.total,
-        spent=row.spent,
-        remaining=row.remaining,
-        releases_like_the_last=row.remaining.how_many(last) if last else None,
+        spent=ledger.spent(row),
+        remaining=ledger.remaining(row),
+        rho=ledger.accountant(row).rho(row.paid),
+        releases_like_the_last=row.left.how_many(last) if last else None,
         created_at=row.created_at,
     )

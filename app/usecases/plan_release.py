@@ -67,9 +67,11 @@ def plan_sketch(context: Context, name: str, terms: Terms) -> Plan:
     """The plan for an existing sketch, from its public parameters and its ledgers."""
     with context.database.reading() as session:
         row = sketches.get_live(session, name)
-        budgets = [ledger.read(session, ledger_id).remaining for ledger_id in sketches.ledger_ids(session, row)]
+        payers = [ledger.read(session, ledger_id) for ledger_id in sketches.ledger_ids(session, row)]
         question = terms.about(row)
-    return Plan([(offer, min(left.how_many(offer.cost) for left in budgets)) for offer in offers(question)])
+    return Plan(
+        [(offer, min(row.left.how_many(ledger.price_at(row, offer)) for row in payers)) for offer in offers(question)]
+    )
 
 
 def plan_parameters(context: Context, parameters: Parameters, terms: Terms) -> Plan:

@@ -37,7 +37,7 @@ def _release(
     offer = choose(terms.about(row), mechanism)
     snapshot_id = uuid4().hex
     paid_by = sketches.ledger_ids(session, row)  # the row is locked, so no merge adds to them before the data are read
-    remaining = ledger.charge(session, paid_by, offer, snapshot_id, now)
+    payments = ledger.charge(session, paid_by, offer, snapshot_id, now)
     sketch = sketches.load(session, row, for_update=False)
     counts = released(offer, sketch, sketches.universe(row), context.noise)
     return Snapshot(
@@ -50,7 +50,7 @@ def _release(
         parameters=offer.calibrated.parameters(),
         error_bound=offer.error_bound,
         histogram=offer.calibrated.bars(counts, offer.error_bound),
-        charged=[{"ledger": name, **offer.cost.as_strings()} for name, _ in remaining],
-        remaining=[{"ledger": name, **left.as_strings()} for name, left in remaining],
+        charged=[{"ledger": payment.ledger, **payment.charged} for payment in payments],
+        remaining=[{"ledger": payment.ledger, **payment.remaining} for payment in payments],
         **offer.cost.as_strings(),
     )

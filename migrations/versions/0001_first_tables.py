@@ -26,18 +26,22 @@ def upgrade() -> None:
         sa.Column("accountant", sa.String(length=16), nullable=False),
         sa.Column("epsilon_total", sa.BigInteger(), nullable=False),
         sa.Column("delta_total", sa.BigInteger(), nullable=False),
-        sa.Column("epsilon_spent", sa.BigInteger(), nullable=False),
+        sa.Column("spendable", sa.BigInteger(), nullable=False),
+        sa.Column("delta_spendable", sa.BigInteger(), nullable=False),
+        sa.Column("spent", sa.BigInteger(), nullable=False),
         sa.Column("delta_spent", sa.BigInteger(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("entries", sa.BigInteger(), nullable=False),
         sa.Column("head", sa.LargeBinary(length=32), nullable=False),
-        sa.CheckConstraint("accountant IN ('basic')", name=op.f("ck_ledgers_known_accountant")),
         sa.CheckConstraint(
-            "delta_spent >= 0 AND delta_spent <= delta_total", name=op.f("ck_ledgers_delta_within_total")
+            "accountant <> 'basic' OR spendable = epsilon_total", name=op.f("ck_ledgers_basic_spends_epsilon")
         ),
+        sa.CheckConstraint("accountant IN ('basic', 'zcdp')", name=op.f("ck_ledgers_known_accountant")),
+        sa.CheckConstraint("delta_spendable <= delta_total", name=op.f("ck_ledgers_delta_within_total")),
         sa.CheckConstraint(
-            "epsilon_spent >= 0 AND epsilon_spent <= epsilon_total", name=op.f("ck_ledgers_epsilon_within_total")
+            "delta_spent >= 0 AND delta_spent <= delta_spendable", name=op.f("ck_ledgers_delta_within_limit")
         ),
+        sa.CheckConstraint("spent >= 0 AND spent <= spendable", name=op.f("ck_ledgers_within_limit")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_ledgers")),
         sa.UniqueConstraint("name", name=op.f("uq_ledgers_name")),
     )
@@ -129,12 +133,15 @@ def upgrade() -> None:
         sa.Column("parameters", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("epsilon", sa.BigInteger(), nullable=False),
         sa.Column("delta", sa.BigInteger(), nullable=False),
+        sa.Column("price", sa.BigInteger(), nullable=False),
         sa.Column("hash", sa.LargeBinary(length=32), nullable=False),
         sa.CheckConstraint(
             "(kind = 'release') = (snapshot_id IS NOT NULL)", name=op.f("ck_ledger_entries_release_has_snapshot")
         ),
         sa.CheckConstraint("kind IN ('open', 'budget', 'release')", name=op.f("ck_ledger_entries_known_kind")),
-        sa.CheckConstraint("epsilon >= 0 AND delta >= 0", name=op.f("ck_ledger_entries_amounts_positive")),
+        sa.CheckConstraint(
+            "epsilon >= 0 AND delta >= 0 AND price >= 0", name=op.f("ck_ledger_entries_amounts_positive")
+        ),
         sa.ForeignKeyConstraint(["ledger_id"], ["ledgers.id"], name=op.f("fk_ledger_entries_ledger_id")),
         sa.ForeignKeyConstraint(
             ["snapshot_id"],

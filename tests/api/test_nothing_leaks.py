@@ -36,7 +36,7 @@ REASONS = {
     "type": _FIXED, "title": _FIXED, "status": _FIXED, "detail": _REQUEST, "errors": _REQUEST,
     "errors.position": _REQUEST, "errors.where": _REQUEST, "errors.detail": _REQUEST,
     "requested": _REQUEST, "requested.epsilon": _REQUEST, "requested.delta": _REQUEST,
-    "largest_epsilon": _BUDGET, "blocking": _BUDGET,
+    "largest_epsilon": _BUDGET, "blocking": _BUDGET, "rho": _BUDGET, "charged.rho": _BUDGET, "ledger.rho": _BUDGET,
     # lists
     "items": _FIXED, "cursor": _MADE,
     # ledgers and entries

@@ -45,49 +45,6 @@ def test_what_is_between_two_units_is_charged_more_and_granted_less() -> None:
     assert granted("0.1000000009", "1.5e-18") == Budget(100_000_000, 1)
 
 
-def test_ten_times_a_tenth_is_exactly_one() -> None:
-    """And an eleventh does not fit, however little it costs."""
-    left = granted("1", "1e-5")
-    tenth = charged("0.1", "1e-6")
-    for _ in range(10):
-        assert left.covers(tenth)
-        left = left.minus(tenth)
-    assert left == Budget(0, 0)
-    assert not left.covers(charged("1e-9"))
-
-
-@pytest.mark.parametrize(
-    ("budget", "cost", "releases"),
-    [
-        (granted("1", "1e-5"), charged("0.1", "1e-6"), 10),
-        (granted("1", "1e-5"), charged("0.1", "2e-6"), 5),  # δ runs out first
-        (granted("1", "1e-5"), charged("0.3", "1e-9"), 3),
-        (granted("1", "1e-5"), charged("0.25", "0"), 4),  # a pure release needs no δ
-        (granted("1", "0"), charged("0.25", "0"), 4),
-        (granted("1", "0"), charged("0.25", "1e-18"), 0),
-        (granted("1", "1e-5"), charged("1.000000001", "0"), 0),
-    ],
-)
-def test_how_many_releases_fit_is_how_many_can_be_paid(budget: Budget, cost: Cost, releases: int) -> None:
-    assert budget.how_many(cost) == releases
-    left = budget
-    for _ in range(releases):
-        assert left.covers(cost)
-        left = left.minus(cost)
-    assert not left.covers(cost)
-
-
-@pytest.mark.parametrize(("units", "covered"), [((1, 1), True), ((2, 1), False), ((1, 2), False), ((2, 2), False)])
-def test_a_budget_covers_a_cost_only_in_both_amounts(units: tuple[int, int], covered: bool) -> None:
-    assert Budget(1, 1).covers(Cost(*units)) is covered
-
-
-def test_the_epsilon_that_fits_is_none_where_the_delta_does_not() -> None:
-    budget = granted("0.75", "1e-6")
-    assert budget.epsilon_beside(charged("2", "1e-6")) == 750_000_000
-    assert budget.epsilon_beside(charged("0.5", "1.1e-6")) == 0
-
-
 @pytest.mark.parametrize("text", ["0.5", "1", "1000", "0.1", "0.000000001", "0.123456789"])
 def test_epsilon_is_read_and_written_as_the_same_decimal(text: str) -> None:
     assert charged(text).epsilon == Fraction(text)

@@ -19,11 +19,13 @@ def _released(client: TestClient) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"epsilon_spent": 10**9 + 1},
+        {"spent": 10**9 + 1},
         {"delta_spent": 10**15 + 1},
-        {"epsilon_spent": -1},
+        {"spent": -1},
         {"delta_spent": -1},
         {"epsilon_total": 0},
+        {"spendable": 2 * 10**9},
+        {"delta_spendable": 2 * 10**15},
         {"accountant": "trust"},
     ],
 )
@@ -35,7 +37,8 @@ def test_a_ledger_cannot_hold_an_overspent_or_negative_amount(context: Context, 
 def test_a_charge_without_its_snapshot_cannot_be_committed(context: Context) -> None:
     orphan = text(
         "INSERT INTO ledger_entries (ledger_id, snapshot_id, created_at, mechanism, mechanism_version, parameters,"
-        " epsilon, delta) SELECT ledger_id, 'none', created_at, mechanism, 1, parameters, 1, 1 FROM ledger_entries"
+        " epsilon, delta, price, sequence, kind, reason, hash) SELECT ledger_id, 'none', created_at, mechanism, 1,"
+        " parameters, 1, 1, 1, sequence + 100, kind, reason, hash FROM ledger_entries WHERE kind = 'release'"
     )
     with pytest.raises(IntegrityError), context.database.writing() as session:
         session.execute(orphan)
@@ -49,7 +52,8 @@ def test_a_paid_snapshot_cannot_be_deleted(context: Context) -> None:
 def test_a_snapshot_is_paid_once_per_ledger(context: Context) -> None:
     again = text(
         "INSERT INTO ledger_entries (ledger_id, snapshot_id, created_at, mechanism, mechanism_version, parameters,"
-        " epsilon, delta) SELECT ledger_id, snapshot_id, created_at, mechanism, 1, parameters, 1, 1 FROM ledger_entries"
+        " epsilon, delta, price, sequence, kind, reason, hash) SELECT ledger_id, snapshot_id, created_at, mechanism, 1,"
+        " parameters, 1, 1, 1, sequence + 100, kind, reason, hash FROM ledger_entries WHERE kind = 'release'"
     )
     with pytest.raises(IntegrityError), context.database.writing() as session:
         session.execute(again)

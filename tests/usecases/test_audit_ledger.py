@@ -56,8 +56,8 @@ def test_the_database_refuses_to_change_history(context: Context, table: str, st
         "UPDATE ledger_entries SET epsilon = 1 WHERE kind = 'release'",
         "UPDATE ledger_entries SET reason = 'less' WHERE kind = 'budget'",
         "UPDATE ledger_entries SET epsilon = epsilon + 1 WHERE kind = 'open'",
-        "UPDATE ledgers SET epsilon_spent = epsilon_spent - 1",
-        "UPDATE ledgers SET epsilon_total = epsilon_total + 1",
+        "UPDATE ledgers SET spent = spent - 1",
+        "UPDATE ledgers SET epsilon_total = epsilon_total + 1, spendable = spendable + 1",
         "UPDATE ledgers SET head = (SELECT hash FROM ledger_entries WHERE sequence = 1 LIMIT 1)",
         "DELETE FROM ledger_entries WHERE sequence = 2",
         "DELETE FROM ledger_entries WHERE sequence = 4",
@@ -91,7 +91,7 @@ def test_a_database_put_back_is_found_by_an_export_kept_elsewhere(client: TestCl
         f"DELETE FROM ledger_entries WHERE sequence = ({last})"
         " AND ledger_id = (SELECT id FROM ledgers WHERE name = 'a')",
         f"DELETE FROM snapshots WHERE id = '{lost['snapshot']}'",
-        "UPDATE ledgers SET entries = entries - 1, epsilon_spent = epsilon_spent - 100000000,"
+        "UPDATE ledgers SET entries = entries - 1, spent = spent - 100000000,"
         " delta_spent = delta_spent - 1000000000000, head = (SELECT hash FROM ledger_entries e"
         " WHERE e.ledger_id = ledgers.id ORDER BY sequence DESC LIMIT 1) WHERE name = 'a'",
     )

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -54,6 +55,10 @@ class Gshm:
         }
         least = self.threshold * self.lattice
         return {key: steps // self.lattice for key, steps in noisy.items() if steps >= least}
+
+    def rho(self) -> Fraction:
+        """Neighbours are at most m·√k apart in ℓ2, so discrete Gaussian noise is m²k/2σ²-zCDP but for the threshold."""
+        return Fraction(self.k * self.max_contributions**2) / (2 * Fraction(self.sigma) ** 2)
 
     def parameters(self) -> dict[str, object]:
         return {

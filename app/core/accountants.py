@@ -1,0 +1,125 @@
+"""How a ledger adds up what releases cost. Exact whole numbers; every rounding goes against the requester.
+
+`basic` sums ε and δ (Rogers, Roth, Ullman & Vadhan 2016). `zcdp` sums ρ and δ and stops before either passes a bound
+fixed when the budget is set (Whitehouse, Ramdas, Rogers & Wu 2023: a filter for approximate zCDP, valid when each cost
+is chosen after seeing earlier releases). With δ′, half of the budget's δ, set aside, what it spends is
+(ρ + 2√(ρ·ln(1/δ′)), Σδ + δ′)-private. A release that is (ε, δ)-private enters as (ε²/2, δ); Gaussian noise enters as
+what it is, ρ = Δ²/2σ².
+"""
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
+from math import isqrt
+from typing import Protocol
+
+from app.core.budget import EPSILON_DIGITS, Budget, Cost, decimal_string
+from app.core.errors import InvalidNumber
+
+RHO_DIGITS = 15
+_RHO = 10**RHO_DIGITS
+_EPSILON = 10**EPSILON_DIGITS
+_DELTA = 10**18
+_CONTEXT = Context(prec=80)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """An amount in a ledger's own currency: whole units of ε or of ρ, and whole units of δ."""
+
+    main: int
+    delta: int
+
+    def plus(self, other: "Price") -> "Price":
+        return Price(self.main + other.main, self.delta + other.delta)
+
+    def minus(self, other: "Price") -> "Price":
+        return Price(self.main - other.main, self.delta - other.delta)
+
+    def covers(self, other: "Price") -> bool:
+        return other.main <= self.main and other.delta <= self.delta
+
+    def how_many(self, other: "Price") -> int:
+        """How many of the other fit, one after the other."""
+        fits = [mine // theirs for mine, theirs in ((self.main, other.main), (self.delta, other.delta)) if theirs]
+        return min(fits)
+
+
+class Accountant(Protocol):
+    """Adds up prices, and says what they mean as (ε, δ)."""
+
+    def limit(self, total: Budget) -> Price:
+        """How much may be spent in all, so that the total is never passed."""
+
+    def price(self, cost: Cost, rho: Fraction) -> Price:
+        """What a release costs that is `cost`-private and, but for its δ, ρ-zCDP."""
+
+    def guarantee(self, total: Budget, spent: Price) -> Budget:
+        """The (ε, δ) that holds for everything spent together."""
+
+    def largest_epsilon(self, left: Price, cost: Cost) -> int:
+        """The largest ε, in units, of a release that enters by its ε and fits beside the δ of this cost; 0 if none."""
+
+    def rho(self, price: Price) -> str | None:
+        """The amount in ρ, where it is counted so."""
+
+
+class Basic:
+    def limit(self, total: Budget) -> Price:
+        return Price(total.epsilon_units, total.delta_units)
+
+    def price(self, cost: Cost, rho: Fraction) -> Price:
+        return Price(cost.epsilon_units, cost.delta_units)
+
+    def guarantee(self, total: Budget, spent: Price) -> Budget:
+        return Budget(spent.main, spent.delta)
+
+    def largest_epsilon(self, left: Price, cost: Cost) -> int:
+        return left.main if cost.delta_units <= left.delta else 0
+
+    def rho(self, price: Price) -> str | None:
+        return None
+
+
+class Zcdp:
+    def limit(self, total: Budget) -> Price:
+        """ρ is the largest with ρ + 2√(ρ·L) ≤ ε, L = ln(1/δ′): (√(L + ε) − √L)², rounded down."""
+        set_aside = _set_aside(total)
+        if set_aside == 0:
+            raise InvalidNumber("A zcdp ledger sets half of its delta aside and needs one above 0, for example 1e-6.")
+        with localcontext(_CONTEXT):
+            epsilon, log = Decimal(total.epsilon_units) / _EPSILON, _log_inverse(set_aside)
+            rho = ((log + epsilon).sqrt() - log.sqrt()) ** 2 * (1 - Decimal("1e-30"))
+            return Price(int((rho * _RHO).to_integral_value(ROUND_FLOOR)), total.delta_units - set_aside)
+
+    def price(self, cost: Cost, rho: Fraction) -> Price:
+        return Price(-(-rho.numerator * _RHO // rho.denominator), cost.delta_units)
+
+    def guarantee(self, total: Budget, spent: Price) -> Budget:
+        if spent.main == 0:
+            return Budget(0, spent.delta)
+        set_aside = _set_aside(total)
+        with localcontext(_CONTEXT):
+            rho = Decimal(spent.main) / _RHO
+            epsilon = (rho + 2 * (rho * _log_inverse(set_aside)).sqrt()) * (1 + Decimal("1e-30"))
+            return Budget(int((epsilon * _EPSILON).to_integral_value(ROUND_CEILING)), spent.delta + set_aside)
+
+    def largest_epsilon(self, left: Price, cost: Cost) -> int:
+        """ε²/2 ≤ ρ."""
+        return isqrt(2 * left.main * _EPSILON**2 // _RHO) if cost.delta_units <= left.delta else 0
+
+    def rho(self, price: Price) -> str | None:
+        return decimal_string(price.main, RHO_DIGITS)
+
+
+def _set_aside(total: Budget) -> int:
+    """δ′, in units: half of δ."""
+    return total.delta_units // 2
+
+
+def _log_inverse(delta_units: int) -> Decimal:
+    """ln(1/δ), a hair too large, so that ρ comes out too small and ε too large."""
+    return -(Decimal(delta_units) / _DELTA).ln() * (1 + Decimal("1e-40"))
+
+
+ACCOUNTANTS: dict[str, Accountant] = {"basic": Basic(), "zcdp": Zcdp()}
