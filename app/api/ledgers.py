@@ -5,9 +5,10 @@ from fastapi import APIRouter, Response
 from app.api.dependencies import AdminOfName, AppContext, LedgerName, Paging, Reader, ReaderOfName, sealed
 from app.api.errors import Responses, responses
 from app.api.inputs import BudgetChangeIn, BudgetIn, example
-from app.api.outputs import EntryOut, LedgerOut, PageOut
+from app.api.outputs import EntryOut, LedgerOut, PageOut, ReportOut
 from app.core.errors import Conflict, InvalidNumber, UnknownLedger
 from app.usecases import manage_ledgers
+from app.usecases.report_ledger import report_ledger
 
 router = APIRouter(tags=["ledgers"])
 
@@ -53,6 +54,12 @@ def list_ledgers(app: AppContext, caller: Reader, paging: Paging) -> PageOut[Led
 def get_ledger(name: LedgerName, app: AppContext, caller: ReaderOfName) -> LedgerOut:
     """Total, spent, remaining, and how many more releases like the last fit. Needs `read`."""
     return LedgerOut.of(manage_ledgers.get_ledger(app, name))
+
+
+@router.get("/v1/ledgers/{name}/report", responses=responses(UnknownLedger))
+def get_ledger_report(name: LedgerName, app: AppContext, caller: ReaderOfName) -> ReportOut:
+    """The guarantee that holds now for all releases together, and a tighter numerical figure. Needs `read`."""
+    return ReportOut.of(report_ledger(app, name))
 
 
 @router.get("/v1/ledgers/{name}/entries", responses=responses(UnknownLedger))

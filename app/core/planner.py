@@ -4,7 +4,7 @@ This is also the one place that says which family of sketch may be released with
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -48,6 +48,7 @@ class Question:
 class Offer:
     """What a mechanism would give, and what it would charge."""
 
+    question: Question
     mechanism: str
     version: int
     theorem: str
@@ -55,6 +56,11 @@ class Offer:
     cost: Cost
     error_bound: ErrorBound
     smallest_likely_count: int
+
+    def at(self, epsilon_units: int) -> "Offer":
+        """The same release at another ε."""
+        cost = Cost(epsilon_units, self.question.cost.delta_units)
+        return choose(replace(self.question, cost=cost), self.mechanism)
 
     @property
     def rho(self) -> Fraction:
@@ -159,7 +165,7 @@ def _offer(
     pure = isinstance(calibrated, ReducedPure)
     cost = question.cost.without_delta() if pure else question.cost  # a pure mechanism needs no δ and pays none
     likely = calibrated.smallest_likely_count(question.beta) + (bound.sketch_low or 0)
-    return Offer(name, version, theorem, calibrated, cost, bound, likely)
+    return Offer(question, name, version, theorem, calibrated, cost, bound, likely)
 
 
 _Maker = Callable[[Question], Offer]

@@ -206,13 +206,30 @@ def _moment(moment: datetime) -> str:
 
 def _exhausted(rows: Sequence[LedgerRow], offer: Offer) -> BudgetExhausted:
     by_name = sorted(rows, key=lambda row: row.name)
-    largest = min(accountant(row).largest_epsilon(row.left, offer.cost) for row in rows)
     return BudgetExhausted(
         requested=offer.cost.as_strings(),
         remaining=[{"ledger": row.name, **remaining(row).as_strings()} for row in by_name],
-        largest_epsilon=decimal_string(largest, EPSILON_DIGITS),
+        largest_epsilon=decimal_string(_largest_epsilon(rows, offer), EPSILON_DIGITS),
         blocking=[row.name for row in by_name if not row.left.covers(price_at(row, offer))],
     )
+
+
+def _largest_epsilon(rows: Sequence[LedgerRow], offer: Offer) -> int:
+    """The largest ε, in units, that every ledger covers at this δ and with this mechanism.
+
+    A release that enters by its ε is solved for. Gaussian noise enters by its ρ, which is found by trying; then the
+    answer fits, and is within a thousandth of the largest that does.
+    """
+    fits = min(accountant(row).largest_epsilon(row.left, offer.cost) for row in rows)
+    if fits == 0 or offer.rho == offer.cost.epsilon**2 / 2:
+        return fits
+    too_large = offer.cost.epsilon_units
+    while too_large - fits > max(1, fits // 1000):
+        middle = (fits + too_large) // 2
+        tried = offer.at(middle)
+        covered = all(row.left.covers(price_at(row, tried)) for row in rows)
+        fits, too_large = (middle, too_large) if covered else (fits, middle)
+    return fits
 
 
 def entries(session: Session, ledger_id: int, after: int, limit: int | None = None) -> Sequence[EntryRow]:

@@ -24,6 +24,7 @@ OPERATIONS: dict[str, tuple[str, Callable[[httpx2.Client], httpx2.Response]]] = 
     "list_ledgers": ("read", lambda c: c.get("/v1/ledgers")),
     "get_ledger": ("read", lambda c: c.get("/v1/ledgers/views")),
     "list_ledger_entries": ("read", lambda c: c.get("/v1/ledgers/views/entries")),
+    "get_ledger_report": ("read", lambda c: c.get("/v1/ledgers/views/report")),
     "create_sketch": ("admin", lambda c: c.put("/v1/sketches/other", json=_SKETCH)),
     "list_sketches": ("read", lambda c: c.get("/v1/sketches")),
     "get_sketch": ("read", lambda c: c.get("/v1/sketches/views")),

@@ -44,6 +44,10 @@ REASONS = {
     **{f"{field}{part}": _BUDGET for field in ("total", "spent", "remaining") for part in ("", ".epsilon", ".delta")},
     "remaining.ledger": _CHOSEN,
     "number": _MADE, "kind": _FIXED, "reason": _CHOSEN, "hash": _BUDGET, "snapshot": _MADE, "mechanism_version": _FIXED,
+    # reports
+    "releases": _BUDGET, "guarantee": _BUDGET, "guarantee.epsilon": _BUDGET, "guarantee.delta": _BUDGET,
+    "statement": _BUDGET, "numerical": _BUDGET, "numerical.epsilon": _BUDGET, "numerical.delta": _BUDGET,
+    "numerical.note": _FIXED,
     # sketches
     "k": _CHOSEN, "unit": _CHOSEN, "max_contributions": _CHOSEN, "description": _CHOSEN,
     "family": _CHOSEN, "universe_size": _CHOSEN, "ledgers": _CHOSEN, "field": _CHOSEN,

@@ -54,6 +54,16 @@ def test_a_merged_sketch_is_charged_gaussian_noise_as_rho(client: TestClient) ->
     assert 0 < float(paid["rho"]) < 0.1  # through ε it would be 0.5
 
 
+def test_a_refusal_of_gaussian_noise_says_which_epsilon_fits(client: TestClient) -> None:
+    _create(client, "1", "1e-3")
+    merge(client, "all", "views")
+    refused = release(client, "all", epsilon="20", mechanism="gshm").json()
+    largest = float(refused["largest_epsilon"])
+    assert largest > 0.5  # twice what ε²/2 = ρ would allow
+    assert problem(release(client, "all", epsilon=f"{largest * 1.01:.9f}", mechanism="gshm")) == "budget-exhausted"
+    assert release(client, "all", epsilon=refused["largest_epsilon"], mechanism="gshm").status_code == 201
+
+
 def test_ledgers_of_both_kinds_pay_for_one_release(client: TestClient) -> None:
     _create(client, "6", "1e-3")
     client.put("/v1/sketches/other", json={"k": 8, "budget": {"epsilon": "1", "delta": "1e-3"}})
@@ -68,3 +78,17 @@ def test_a_zcdp_ledger_needs_a_delta(client: TestClient) -> None:
     answer = client.put("/v1/ledgers/team", json={"epsilon": "1", "delta": "0", "accountant": "zcdp"})
     assert problem(answer) == "invalid-number"
     assert problem(client.get("/v1/ledgers/team")) == "unknown-ledger"
+
+
+def test_a_report_says_what_holds_and_a_tighter_figure_beside_it(client: TestClient) -> None:
+    _create(client, "6", "1e-5")
+    empty = client.get("/v1/ledgers/views/report").json()
+    assert (empty["releases"], empty["numerical"]) == (0, None)
+    for _ in range(20):
+        release(client, delta="1e-9")
+    report = client.get("/v1/ledgers/views/report").json()
+    assert report["releases"] == 20
+    assert report["guarantee"] == client.get("/v1/ledgers/views").json()["spent"]
+    assert report["guarantee"]["epsilon"] in report["statement"]
+    assert 0.5 < float(report["numerical"]["epsilon"]) < float(report["guarantee"]["epsilon"])
+    assert "report" in report["numerical"]["note"]
