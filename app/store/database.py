@@ -22,7 +22,8 @@ from app.core.errors import Unavailable
 log = logging.getLogger("discreet")
 
 _READ_ONLY = "discreet_read_only"
-_WAIT_SECONDS = 10  # for a lock or a connection, then 503
+_WAIT_SECONDS = 10  # for this process's turn or for a connection, then 503
+_SQLITE_WAIT_SECONDS = 30  # for other processes: SQLite polls, and may let one wait long
 _START_LOCK = 0x44534352  # "DSCR": a number that nothing else on this PostgreSQL uses
 _SQLITE_POOL = 40  # as many as the threads that carry requests
 _POSTGRESQL_POOL = 10  # PostgreSQL allows 100 connections by default, shared by all workers
@@ -152,7 +153,7 @@ def _prepare_postgresql(connection: Any, _record: object) -> None:
 def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
     connection.isolation_level = None  # we begin transactions ourselves
     for pragma in (
-        f"busy_timeout = {_WAIT_SECONDS * 1000}",
+        f"busy_timeout = {_SQLITE_WAIT_SECONDS * 1000}",
         "journal_mode = WAL",
         "synchronous = FULL",  # an acknowledged batch survives a power cut
         "foreign_keys = ON",

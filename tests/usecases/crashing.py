@@ -25,6 +25,7 @@ from app.core.claims import Claim
 from app.main import build_context
 from app.settings import Settings
 from app.store.database import Database
+from app.usecases.audit_ledger import verify_ledgers
 from app.usecases.context import Context
 from app.usecases.ingest_events import ingest_events
 from app.usecases.plan_release import Terms
@@ -90,9 +91,13 @@ def _in_child(url: str, moment: int, run: Callable[[Context], None]) -> tuple[bo
 
 
 def _report(url: str) -> dict[str, Any]:
-    database = Database(url)
-    found = {"books": asdict(books.read(database)), "counters": books.counters(database)}
-    database.close()
+    context = build_context(Settings(database_url=url))
+    found = {
+        "books": asdict(books.read(context.database)),
+        "counters": books.counters(context.database),
+        "faults": verify_ledgers(context),
+    }
+    context.database.close()
     return found
 
 

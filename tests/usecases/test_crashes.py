@@ -55,6 +55,7 @@ def test_a_release_cut_off_at_any_moment_parts_no_charge_from_its_snapshot(datab
         committed = report["moment"] == "after commit" or report["answered"]
         assert report["crashed"]["books"]["payments"] == number + committed, report["moment"]
         assert report["retried"]["books"]["payments"] == number + 1, report["moment"]
+    assert all(report[state]["faults"] == [] for report in reports for state in ("crashed", "retried"))
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
