@@ -26,7 +26,7 @@ REPETITIONS = 20
 COUNTERS = (64, 1024)
 EPSILONS = ("0.1", "0.5", "1")
 DELTAS = ("1e-6", "1e-9")
-SHARDS = (2, 16, 64)
+SHARDS = (2, 16, 256)
 MERGE_DELTA = "1e-6"
 
 ZIPF, MANY, FEW = "Zipf 1.1, 10,000 keys", "uniform, 10,000 keys", "uniform, 64 keys"
