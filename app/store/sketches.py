@@ -77,6 +77,15 @@ def lock(session: Session, names: Sequence[str]) -> dict[str, SketchRow]:
     return {row.name: row for row in session.scalars(held)}
 
 
+def lock_live(session: Session, name: str) -> SketchRow:
+    """One live sketch, held still until the commit."""
+    held = lock(session, [name])
+    if name not in held:
+        get_live(session, name)  # says why there is none
+        raise UnknownSketch(f"There was no sketch named {name!r} a moment ago. Try again.")
+    return held[name]
+
+
 def ledger_ids(session: Session, row: SketchRow) -> list[int]:
     """The ledgers whose data the sketch holds."""
     return list(session.scalars(select(LineageRow.ledger_id).where(LineageRow.sketch_id == row.id)))

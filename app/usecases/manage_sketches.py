@@ -115,7 +115,7 @@ def list_sketches(context: Context, names: str, after: str | None, limit: int) -
 def delete_sketch(context: Context, name: str) -> None:
     """Erase the data. The ledger's history, the snapshots and the claim on the name stay."""
     with context.database.writing() as session:
-        sketches.erase(session, sketches.get_live(session, name), context.now())
+        sketches.erase(session, sketches.lock_live(session, name), context.now())
 
 
 def view(session: Session, row: SketchRow) -> SketchView:

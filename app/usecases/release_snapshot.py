@@ -23,7 +23,7 @@ def release_snapshot(context: Context, name: str, terms: Terms, mechanism: str, 
         earlier = requests.claim(session, claim, now) if claim else None
         if earlier is not None:
             return read_snapshots.load(session, earlier.snapshot_id or "")
-        row = sketches.lock(session, [name]).get(name) or sketches.get_live(session, name)
+        row = sketches.lock_live(session, name)
         snapshot = _release(context, session, row, terms, mechanism, now)
         snapshots.add(session, snapshot, row.id)
         if claim is not None:
