@@ -1,0 +1,130 @@
+"""The planner: the least bound first, from public parameters alone, and no release that a proof does not cover."""
+
+from dataclasses import replace
+
+import pytest
+
+from app.core.budget import Cost
+from app.core.errors import NoMechanism
+from app.core.noise import SYSTEM_NOISE
+from app.core.planner import AUTO, Family, Question, choose, offers, released
+from app.core.sketches.compact import CompactSketch
+from app.core.sketches.state import Sketch
+from app.core.sketches.stream import StreamSketch
+from app.core.sketches.summed import SummedSketch
+from app.core.universe import of_range
+
+STREAM = StreamSketch(64, {"1": 100_000, "2": 5})
+SKETCHES: dict[Family, Sketch] = {
+    "stream": STREAM,
+    "compact": CompactSketch.of_stream(STREAM),
+    "summed": SummedSketch.of_stream(STREAM),
+}
+
+
+def question(
+    family: Family = "stream",
+    *,
+    k: int = 64,
+    epsilon: str = "1",
+    delta: str = "1e-6",
+    size: int | None = None,
+    m: int = 1,
+) -> Question:
+    return Question(
+        family=family,
+        k=k,
+        max_contributions=m,
+        sources=1,
+        universe_size=size,
+        cost=Cost.charged(epsilon="1", delta=delta),
+        beta=0.05,
+        expected_events=None,
+    )
+
+
+def names(asked: Question) -> list[str]:
+    return [offer.mechanism for offer in offers(asked)]
+
+
+@pytest.mark.parametrize("family", SKETCHES)
+@pytest.mark.parametrize("size", [None, 1000])
+@pytest.mark.parametrize("m", [1, 5])
+def test_the_least_bound_comes_first_and_is_what_auto_takes(family: Family, size: int | None, m: int) -> None:
+    found = offers(question(family, size=size, m=m))
+    bounds = [offer.error_bound.noise_low for offer in found]
+    assert bounds == sorted(bounds)
+    assert choose(question(family, size=size, m=m), AUTO) == found[0]
+
+
+def test_each_family_is_offered_what_its_neighbours_allow() -> None:
+    assert set(names(question("stream", size=100))) == {"pmg", "reduced-approx", "reduced-pure"}
+    assert set(names(question("compact", size=100))) == {"gshm", "laplace-compact"}
+    assert set(names(question("summed", size=100))) == {"reduced-approx", "reduced-pure"}
+
+
+@pytest.mark.parametrize("family", SKETCHES)
+def test_every_offer_can_be_run_on_a_sketch_of_its_family(family: Family) -> None:
+    universe = of_range(0, 999)
+    for asked in (question(family, size=1000), question(family, size=1000, delta="0")):
+        for offer in offers(asked):
+            counts = released(offer, SKETCHES[family], universe, SYSTEM_NOISE)
+            assert "1" in counts, offer.mechanism  # far above every threshold here
+
+
+@pytest.mark.parametrize("family", SKETCHES)
+@pytest.mark.parametrize("other", SKETCHES)
+def test_an_offer_for_another_family_is_not_run(family: Family, other: Family) -> None:
+    for offer in offers(question(family, size=1000)):
+        reduced = offer.mechanism.startswith("reduced") and "compact" not in (family, other)  # a stream is a sum of one
+        if family == other or reduced:
+            released(offer, SKETCHES[other], of_range(0, 999), SYSTEM_NOISE)
+        else:
+            with pytest.raises(NoMechanism):
+                released(offer, SKETCHES[other], of_range(0, 999), SYSTEM_NOISE)
+
+
+def test_a_summed_sketch_is_not_handed_to_pmg_even_as_an_offer_for_a_stream() -> None:
+    with pytest.raises(NoMechanism):
+        released(choose(question("stream"), "pmg"), SKETCHES["summed"], None, SYSTEM_NOISE)
+
+
+@pytest.mark.parametrize(
+    ("family", "mechanism"), [("compact", "pmg"), ("summed", "pmg"), ("stream", "gshm"), ("summed", "gshm")]
+)
+def test_a_mechanism_for_another_family_is_refused_by_name(family: Family, mechanism: str) -> None:
+    with pytest.raises(NoMechanism, match=f"A {family} sketch cannot be released with {mechanism}"):
+        choose(question(family), mechanism)
+
+
+def test_without_delta_a_universe_is_asked_for() -> None:
+    with pytest.raises(NoMechanism, match="universe"):
+        offers(question(delta="0"))
+    (offer,) = offers(question(delta="0", size=10**6))
+    assert offer.mechanism == "reduced-pure"
+
+
+def test_a_pure_mechanism_charges_no_delta() -> None:
+    assert choose(question(size=10**6), "reduced-pure").cost.delta == 0
+    assert choose(question(size=10**6), "pmg").cost.delta > 0
+
+
+def test_the_answer_depends_on_the_question_alone() -> None:
+    assert offers(question(size=50)) == offers(question(size=50))
+    assert offers(question()) != offers(replace(question(), beta=0.01))
+
+
+def test_groups_of_events_beat_sets_of_keys_until_about_forty() -> None:
+    """For m events of a person PMG grows with m; a sketch of sets does not, but starts high."""
+
+    def threshold(asked: Question) -> int:
+        return int(str(offers(asked)[0].calibrated.parameters()["threshold"]))
+
+    sets = threshold(question("compact", k=1024))
+    assert threshold(question(k=1024, m=5)) <= 95
+    assert threshold(question(k=1024, m=30)) < sets < threshold(question(k=1024, m=50))
+
+
+def test_a_sum_needs_less_noise_than_a_merge() -> None:
+    summed, compact = offers(question("summed", k=1024))[0], offers(question("compact", k=1024))[0]
+    assert summed.error_bound.noise_low * 10 < compact.error_bound.noise_low
