@@ -37,7 +37,7 @@ def question(
         max_contributions=m,
         sources=1,
         universe_size=size,
-        cost=Cost.charged(epsilon="1", delta=delta),
+        cost=Cost.charged(epsilon=epsilon, delta=delta),
         beta=0.05,
         expected_events=None,
     )
@@ -104,6 +104,40 @@ def test_without_delta_a_universe_is_asked_for() -> None:
     assert offer.mechanism == "reduced-pure"
 
 
+def test_a_compact_sketch_without_delta_is_released_on_its_universe() -> None:
+    (offer,) = offers(question("compact", delta="0", size=1000))
+    assert offer.mechanism == "laplace-compact"
+    assert offer.cost.delta == 0
+    with pytest.raises(NoMechanism, match="delta above 0, or a declared universe"):
+        offers(question("compact", delta="0"))
+
+
+@pytest.mark.parametrize("family", SKETCHES)
+def test_a_pure_release_without_its_universe_is_not_run(family: Family) -> None:
+    (offer,) = offers(question(family, delta="0", size=1000))
+    with pytest.raises(NoMechanism):
+        released(offer, SKETCHES[family], None, SYSTEM_NOISE)
+
+
+@pytest.mark.parametrize("family", SKETCHES)
+def test_several_contributions_never_get_the_noise_of_one(family: Family) -> None:
+    for delta in ("1e-6", "0"):
+        one, five = (
+            {offer.mechanism: offer for offer in offers(question(family, delta=delta, size=1000, m=m))} for m in (1, 5)
+        )
+        assert one.keys() == five.keys()
+        assert all(five[name].error_bound.noise_high > 3 * one[name].error_bound.noise_high for name in one)
+
+
+@pytest.mark.parametrize("family", SKETCHES)
+def test_less_privacy_never_enlarges_the_bound(family: Family) -> None:
+    costs = [("0.1", "1e-9"), ("0.1", "1e-6"), ("1", "1e-6"), ("1", "1e-3"), ("5", "1e-3")]
+    bounds = [
+        offers(question(family, epsilon=epsilon, delta=delta))[0].error_bound.noise_low for epsilon, delta in costs
+    ]
+    assert bounds == sorted(bounds, reverse=True)
+
+
 def test_a_pure_mechanism_charges_no_delta() -> None:
     assert choose(question(size=10**6), "reduced-pure").cost.delta == 0
     assert choose(question(size=10**6), "pmg").cost.delta > 0
@@ -123,6 +157,14 @@ def test_groups_of_events_beat_sets_of_keys_until_about_forty() -> None:
     sets = threshold(question("compact", k=1024))
     assert threshold(question(k=1024, m=5)) <= 95
     assert threshold(question(k=1024, m=30)) < sets < threshold(question(k=1024, m=50))
+
+
+def test_a_sum_beats_a_merge_while_streams_are_short() -> None:
+    """A merge is wrong by n/(k+1) too, so what tells the two apart is the noise: 2/ε beside √k·ln(k/δ)/ε."""
+    asked = [replace(question(family, k=1024), sources=100, expected_events=10_000) for family in ("summed", "compact")]
+    summed, compact = (offers(one)[0].error_bound for one in asked)
+    assert summed.sketch_low == compact.sketch_low == 10_000 // 1025
+    assert summed.sketch_low + summed.noise_low < 100 < 1000 < compact.sketch_low + compact.noise_low
 
 
 def test_a_sum_needs_less_noise_than_a_merge() -> None:

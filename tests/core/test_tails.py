@@ -10,24 +10,21 @@ import numpy as np
 import pytest
 
 from app.core import tails
-from app.core.tails import noise_bound, one_key_tail, smallest, two_key_tail
+from app.core.tails import (
+    draw_bound,
+    draw_tail,
+    many_key_tail,
+    noise_bound,
+    one_key_tail,
+    smallest,
+    some_draw_tail,
+    two_key_tail,
+)
+from tests.laws.law import Array, Laplace
 
-Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Tail = Callable[[float, int], Decimal]
 
 SCALES = [0.05, 0.3, 0.5, 1.0, 2.0, 10.000000000000002, 123.4]
-
-
-def probability(scale: float, j: Array) -> Array:
-    """Pr[ζ = j]."""
-    p = math.exp(-1 / scale)
-    return (1 - p) / (1 + p) * np.exp(-abs(j) / scale)
-
-
-def at_least(scale: float, j: Array) -> Array:
-    """Pr[ζ ≥ j] for whole j, without cancellation where it is small."""
-    tail = np.exp(-np.maximum(j, 1 - j) / scale) / (1 + math.exp(-1 / scale))
-    return np.where(j > 0, tail, 1 - tail)
 
 
 def shared_draws(scale: float, threshold: int) -> Array:
@@ -42,15 +39,15 @@ def thresholds(scale: float) -> list[int]:
 
 
 def summed_one_key_tail(scale: float, threshold: int) -> float:
-    shared = shared_draws(scale, threshold)
-    return float(probability(scale, shared) @ at_least(scale, threshold - 1 - shared))
+    law, shared = Laplace(scale), shared_draws(scale, threshold)
+    return float(law.probability(shared) @ law.at_least(threshold - 1 - shared))
 
 
 def summed_two_key_tail(scale: float, threshold: int) -> float:
-    shared = shared_draws(scale, threshold)
-    one = at_least(scale, threshold - 1 - shared)
-    other = at_least(scale, threshold - shared)
-    return float(probability(scale, shared) @ (one + other - one * other))
+    law, shared = Laplace(scale), shared_draws(scale, threshold)
+    one = law.at_least(threshold - 1 - shared)
+    other = law.at_least(threshold - shared)
+    return float(law.probability(shared) @ (one + other - one * other))
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -58,6 +55,38 @@ def test_the_closed_forms_equal_the_sums(scale: float) -> None:
     for threshold in thresholds(scale):
         assert float(one_key_tail(scale, threshold)) == pytest.approx(summed_one_key_tail(scale, threshold), rel=1e-12)
         assert float(two_key_tail(scale, threshold)) == pytest.approx(summed_two_key_tail(scale, threshold), rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("draws", [1, 3, 1024])
+def test_tails_of_single_draws_and_of_many_equal_the_sums(scale: float, draws: int) -> None:
+    law = Laplace(scale)
+    for j in (0, *thresholds(scale)):
+        one = float(law.at_least(np.array([j]))[0])
+        assert float(draw_tail(scale, j)) == pytest.approx(one, rel=1e-12)
+        assert float(some_draw_tail(scale, draws, j)) == pytest.approx(-math.expm1(draws * math.log1p(-one)), rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("keys", [1, 3, 1024])
+def test_the_tail_of_many_keys_is_never_understated_and_hardly_overstated(scale: float, keys: int) -> None:
+    """k keys of count 1 under one shared draw, down to a tail of about 1e-12."""
+    law = Laplace(scale)
+    for threshold in thresholds(scale):
+        shared = shared_draws(scale, threshold)
+        with np.errstate(divide="ignore"):  # log(0): a key reaches the threshold for certain
+            some = -np.expm1(keys * np.log1p(-law.at_least(threshold - 1 - shared)))
+        exact = float(law.probability(shared) @ some)
+        assert exact < many_key_tail(scale, keys, threshold) < exact * (1 + 2e-9) + 1e-25
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("beta", [0.3, 0.05, 1e-9])
+def test_a_bound_on_draws_holds_and_is_at_most_the_union_bound_too_high(scale: float, beta: float) -> None:
+    for draws in (1, 16, 65_536):
+        bound = draw_bound(scale, draws, beta)
+        assert some_draw_tail(scale, draws, bound + 1) <= beta
+        assert bound <= scale * math.log(draws / beta) + 1
 
 
 def test_the_smallest_case_is_right_by_hand() -> None:
@@ -76,7 +105,7 @@ def test_tails_fall_with_the_threshold_and_two_keys_weigh_more_than_one(scale: f
         assert one <= two_key_tail(scale, threshold) <= 2 * one
 
 
-@pytest.mark.parametrize("tail", [one_key_tail, two_key_tail])
+@pytest.mark.parametrize("tail", [one_key_tail, two_key_tail, draw_tail])
 @pytest.mark.parametrize("scale", [0.001, *SCALES, 1e6, 1e9])
 def test_a_probability_is_never_understated_and_hardly_overstated(
     tail: Tail, scale: float, monkeypatch: pytest.MonkeyPatch
@@ -89,6 +118,20 @@ def test_a_probability_is_never_understated_and_hardly_overstated(
     for threshold, value in zip(rising, used, strict=True):
         overstated = Fraction(value) / Fraction(tail(scale, threshold)) - 1
         assert 0 < overstated < Fraction(1, 10**59), (threshold, float(overstated))
+
+
+@pytest.mark.parametrize("scale", [*SCALES, 1e6, 1e9])
+def test_the_tail_of_many_draws_is_never_understated_where_a_delta_can_be(
+    scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Down to 1e-30, beside the least δ of 1e-18. Far below, 1 − (1 − tail) has no digits left, and is 0."""
+    reached = [j for j in (1, 2, 17, *(math.ceil(scale * factor) for factor in (1, 7, 40))) if j <= 60 * scale]
+    used = [some_draw_tail(scale, 65_536, j) for j in reached]
+    monkeypatch.setattr(tails, "_CONTEXT", Context(prec=400))
+    monkeypatch.setattr(tails, "_OUTWARD", Decimal(1))
+    for j, value in zip(reached, used, strict=True):
+        overstated = Fraction(value) / Fraction(some_draw_tail(scale, 65_536, j)) - 1
+        assert 0 < overstated < Fraction(1, 10**58), (j, float(overstated))
 
 
 @pytest.mark.parametrize("factor", [0.5, 1, 5, 20, 45])
@@ -128,9 +171,10 @@ def some_exceeds(scale: float, keys: int, bound: int, step: int = 1, *, pessimis
     """
     reach = math.ceil(scale * 40 / step) * step
     starts = np.arange(-reach, reach + step, step, dtype=np.float64)
-    weight = at_least(scale, starts) - at_least(scale, starts + step)
+    law = Laplace(scale)
+    weight = law.at_least(starts) - law.at_least(starts + step)
     shared = starts + (step - 1 if pessimistic else 0)
-    one = at_least(scale, bound + 1 - shared)
+    one = law.at_least(bound + 1 - shared)
     with np.errstate(divide="ignore"):  # log(0): some draw exceeds for certain
         some = -np.expm1(keys * np.log1p(-one))
     return float(weight @ some)

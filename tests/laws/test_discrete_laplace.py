@@ -1,12 +1,10 @@
 """The noise that is really drawn follows the law that the proofs assume, and its scale is never too small.
 
-These draws come from the operating system and cannot be seeded. `FALSE_ALARM` is the probability that a correct
+These draws come from the operating system and cannot be seeded. `law.FALSE_ALARM` is the probability that a correct
 sampler fails one of these tests.
 """
 
 import math
-from collections import Counter
-from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -15,63 +13,26 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.core.noise import discrete_laplace, laplace_scale
+from tests.laws.law import Array, Laplace, fits
 
-Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-
-FALSE_ALARM = 1e-9
 DRAWS = 50_000
-FEWEST = 50  # expected in each cell, so that the law of χ² is close enough
 
 SCALES = pytest.mark.parametrize("scale", [0.5, 2.0, 10.000000000000002])
-
-
-def probability(scale: float, j: int) -> float:
-    """Pr[ζ = j]."""
-    p = math.exp(-1 / scale)
-    return (1 - p) / (1 + p) * p ** abs(j)
-
-
-def beyond(scale: float, j: int) -> float:
-    """Pr[ζ > j] for j ≥ 0."""
-    p = math.exp(-1 / scale)
-    return p ** (j + 1) / (1 + p)
-
-
-def fits(draws: Sequence[int], scale: float) -> bool:
-    """Pearson's χ² with one cell for each of −m, …, m and one for each tail."""
-    m = max(j for j in range(1000) if len(draws) * min(probability(scale, j), beyond(scale, j)) >= FEWEST)
-    seen = Counter(max(-m - 1, min(m + 1, draw)) for draw in draws)
-    expected = {j: len(draws) * probability(scale, j) for j in range(-m, m + 1)}
-    expected[-m - 1] = expected[m + 1] = len(draws) * beyond(scale, m)
-    statistic = math.fsum((seen[j] - mean) ** 2 / mean for j, mean in expected.items())
-    return chi_square_tail(statistic, degrees=len(expected) - 1) >= FALSE_ALARM
-
-
-def chi_square_tail(statistic: float, degrees: int) -> float:
-    """Pr[χ² ≥ statistic], a finite sum when the degrees of freedom are even."""
-    assert degrees % 2 == 0
-    half = statistic / 2
-    return math.fsum(math.exp(-half + i * math.log(half) - math.lgamma(i + 1)) for i in range(degrees // 2))
-
-
-def test_the_tail_of_chi_square_is_that_of_the_tables() -> None:
-    assert chi_square_tail(18.307, degrees=10) == pytest.approx(0.05, rel=1e-3)
-    assert chi_square_tail(59.703, degrees=30) == pytest.approx(0.001, rel=1e-3)
 
 
 @SCALES
 def test_draws_follow_the_discrete_laplace_law(scale: float) -> None:
     draws = discrete_laplace(scale, DRAWS)
-    assert fits(draws, scale)
-    assert not fits(draws, scale * 1.3)  # the test can fail
-    assert not fits(draws, scale / 1.3)
+    assert fits(draws, Laplace(scale))
+    assert not fits(draws, Laplace(scale * 1.3))  # the test can fail
+    assert not fits(draws, Laplace(scale / 1.3))
 
 
 @pytest.mark.parametrize("scale", [0.5, 2.0])
 def test_rounded_continuous_noise_would_be_noticed(scale: float) -> None:
     """The commonest wrong sampler has another law."""
     rounded = np.rint(np.random.default_rng(3).laplace(scale=scale, size=DRAWS)).astype(int).tolist()
-    assert not fits(rounded, scale)
+    assert not fits(rounded, Laplace(scale))
 
 
 def release_draws(scale: float, releases: int, k: int) -> Array:

@@ -158,6 +158,8 @@ def _least(holds: Callable[[float], bool], start: float, limit: float) -> float:
     below = above / 2
     while holds(below):
         below, above = below / 2, below
+        if above < start / 2**30:
+            return above  # nothing is too small: a δ near 1 asks for hardly any noise
     while above - below > 1e-6 * above:
         middle = (below + above) / 2
         below, above = (below, middle) if holds(middle) else (middle, above)

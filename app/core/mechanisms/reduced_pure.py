@@ -33,10 +33,10 @@ class ReducedPure:
     threshold: int  # a public cut-off, in counts: it keeps noise-only keys rare and does not bear on privacy
 
     def release(self, sketch: SummedSketch, universe: Universe, sample: Sampler, below: Below) -> Counts:
-        """The at most k largest noisy counts at or above the cut-off, rounded down, in key order."""
+        """The largest noisy counts at or above the cut-off, as many as the sketch may store, rounded down, by key."""
         step = self.k + 1
         kept = noisy_everywhere(sketch.counters, universe, self.scale, self.threshold * step, sample, below)
-        return largest({key: steps // step for key, steps in kept.items()}, self.k)
+        return largest({key: steps // step for key, steps in kept.items()}, sketch.most_keys)
 
     def parameters(self) -> dict[str, object]:
         return {

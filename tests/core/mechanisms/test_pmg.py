@@ -1,6 +1,5 @@
 """What PMG reports, what it draws, and that its error bound holds as often as it says."""
 
-import math
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -15,26 +14,13 @@ from app.core.mechanisms.pmg import Pmg
 from app.core.noise import discrete_laplace
 from app.core.sketches.stream import StreamSketch
 from app.core.tails import noise_bound
+from tests.core.mechanisms.recorded import Recorded, no_noise
+from tests.laws.law import most_failures
 from tests.streams import Stream, in_runs, zipf
 
 COST = Cost.charged(epsilon="1", delta="1e-6")
 CALIBRATED = pmg.calibrate(4, COST)
 T = CALIBRATED.threshold
-
-
-class Recorded:
-    """A sampler that gives what it was told to, and remembers what it was asked for."""
-
-    def __init__(self, *draws: int) -> None:
-        self.draws = draws
-        self.asked: list[tuple[float, int]] = []
-
-    def __call__(self, scale: float, size: int) -> list[int]:
-        self.asked.append((scale, size))
-        return [*self.draws, *[0] * size][:size]
-
-
-no_noise = Recorded()
 
 
 def test_without_noise_exactly_the_counts_from_the_threshold_on_are_reported() -> None:
@@ -131,17 +117,12 @@ def test_a_bar_never_starts_below_one() -> None:
     assert [bar.low for bar in CALIBRATED.bars({"a": 10, "b": 3}, bound)] == [1, 1]
 
 
-# The tests below draw real noise. A release breaks its promise with probability at most β = 0.1, independently of
-# the others; more than 109 of 600 releases then do so with probability below 1e-9.
+# The tests below draw real noise. A release breaks its promise with probability at most β, independently of the others;
+# more than `TOLERATED` then do so with the probability `law.FALSE_ALARM`.
 BETA = 0.1
 RELEASES = 600
-TOLERATED = 109
+TOLERATED = most_failures(RELEASES, BETA)
 K = 8
-
-
-def test_the_tolerated_failures_have_the_stated_false_alarm_rate() -> None:
-    more = range(TOLERATED + 1, RELEASES + 1)
-    assert sum(math.comb(RELEASES, n) * BETA**n * (1 - BETA) ** (RELEASES - n) for n in more) < 1e-9
 
 
 def streams() -> list[Stream]:

@@ -1,0 +1,249 @@
+"""Laplace noise of scale k/ε on compact sketches is private on all small neighbours, with nothing to spare.
+
+Neighbours are all that `corol:merged-sensitivity` and `cor:merged-user-level` allow: up to k counters higher by one,
+some of them of keys that the other side does not store. Keys that are equal on both sides cancel.
+"""
+
+import math
+from collections.abc import Iterator
+from functools import cache
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+
+from app.core.budget import Cost
+from app.core.errors import NoMechanism
+from app.core.histogram import Bar, ErrorBound
+from app.core.mechanisms import laplace_compact
+from app.core.mechanisms.laplace_compact import LaplaceCompact
+from app.core.sketches.compact import CompactSketch
+from app.core.tails import some_draw_tail
+from app.core.universe import of_values
+from tests.core.mechanisms.moves import apart, moves_up_to
+from tests.core.mechanisms.recorded import Recorded, RecordedBelow, no_noise
+from tests.laws.divergence import (
+    ROUNDING,
+    Both,
+    KeyLaws,
+    cut_at,
+    divergences,
+    grouped,
+    law_divergences,
+    output_law,
+    unreported,
+)
+from tests.laws.law import Laplace
+
+SMALL_K = pytest.mark.parametrize("k", [1, 2, 3])
+CALIBRATIONS = pytest.mark.parametrize(
+    ("epsilon", "delta"), [("1", "1e-6"), ("1", "0.01"), ("3", "1e-4"), ("0.3", "0.2"), ("0.1", "0.5")]
+)
+
+COST = Cost.charged(epsilon="1", delta="1e-6")
+CALIBRATED = laplace_compact.calibrate(4, COST)
+T = CALIBRATED.threshold
+
+
+def heights(calibrated: LaplaceCompact, step: int = 1) -> list[int]:
+    """Smaller counts of a differing key: 0, where only one side stores it, up to a count that is mostly reported."""
+    tall = calibrated.threshold + math.ceil(3 * calibrated.scale)
+    near = calibrated.threshold
+    return sorted({0, 1, 2, near - 2, near - 1, near, near + 1, tall, *range(0, tall, step)})
+
+
+def differing_keys(k: int, lower: list[int]) -> Iterator[tuple[int, ...]]:
+    """The smaller counts of all keys that differ."""
+    for keys in range(1, k + 1):
+        yield from combinations_with_replacement(lower, keys)
+
+
+def key_laws(noise: Laplace, threshold: int, counts: tuple[int, int], *, everywhere: bool = False) -> KeyLaws:
+    """A key with these counts; on a universe one that is not stored has noise too."""
+    top = max(threshold, *counts)
+    left, right = (
+        cut_at(noise, threshold, count, top) if count or everywhere else unreported(top - threshold + 3)
+        for count in counts
+    )
+    return grouped(KeyLaws(left, right))
+
+
+@cache
+def measured(k: int, cost: Cost, *, shrink: float = 1.0, lowered: int = 0) -> list[Both]:
+    """Divergences of all pairs, the scale of the noise shrunk or the threshold lowered."""
+    calibrated = laplace_compact.calibrate(k, cost)
+    noise = Laplace(calibrated.scale * shrink)
+    lower = heights(calibrated, step=1 if k < 3 else 5)
+    laws = {count: key_laws(noise, calibrated.threshold - lowered, (count + 1, count)) for count in lower}
+    return [divergences(float(cost.epsilon), [laws[count] for count in counts]) for counts in differing_keys(k, lower)]
+
+
+@SMALL_K
+@CALIBRATIONS
+def test_no_neighbours_diverge_by_more_than_delta(k: int, epsilon: str, delta: str) -> None:
+    cost = Cost.charged(epsilon=epsilon, delta=delta)
+    assert max(both.worst for both in measured(k, cost)) + ROUNDING <= cost.delta
+
+
+@SMALL_K
+@CALIBRATIONS
+def test_the_worst_neighbours_attain_the_tail_of_the_calibration(k: int, epsilon: str, delta: str) -> None:
+    """All k keys of count 1 on one side."""
+    cost = Cost.charged(epsilon=epsilon, delta=delta)
+    calibrated = laplace_compact.calibrate(k, cost)
+    tail = float(some_draw_tail(calibrated.scale, k, calibrated.threshold - 1))
+    assert max(both.worst for both in measured(k, cost)) == pytest.approx(tail, rel=1e-9)
+
+
+@SMALL_K
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("1", "0.01"), ("3", "1e-4"), ("0.3", "0.2")])
+def test_a_threshold_one_lower_is_not_private(k: int, epsilon: str, delta: str) -> None:
+    cost = Cost.charged(epsilon=epsilon, delta=delta)
+    assert max(both.worst for both in measured(k, cost, lowered=1)) > cost.delta
+
+
+@SMALL_K
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("1", "0.01"), ("3", "1e-4")])
+def test_noise_a_tenth_too_small_is_found_out(k: int, epsilon: str, delta: str) -> None:
+    cost = Cost.charged(epsilon=epsilon, delta=delta)
+    assert max(both.worst for both in measured(k, cost, shrink=0.9)) > cost.delta
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ({"a": 1, "b": 1}, {}),
+        ({"a": 1, "b": 6}, {"b": 5}),
+        ({"a": 7, "b": 6}, {"a": 6, "b": 5}),
+        ({"a": 3, "b": 9}, {"a": 3, "b": 8}),
+    ],
+)
+def test_the_release_itself_has_these_laws(left: dict[str, int], right: dict[str, int]) -> None:
+    """`release` run on every pair of draws gives the divergence that the formulas above give."""
+    cost = Cost.charged(epsilon="2", delta="0.01")
+    calibrated = laplace_compact.calibrate(2, cost)
+    noise = Laplace(calibrated.scale)
+    laws = [
+        output_law(lambda sample, _: calibrated.release(sketch, sample), noise, draws=2, reach=32)  # noqa: B023
+        for sketch in (CompactSketch(2, left), CompactSketch(2, right))
+    ]
+    differing = [key for key in left if left[key] != right.get(key, 0)]
+    counts = [(left[key], right.get(key, 0)) for key in differing]
+    expected = divergences(2.0, [key_laws(noise, calibrated.threshold, both) for both in counts])
+    assert law_divergences(2.0, *laws) == pytest.approx(expected, abs=1e-12)
+
+
+@SMALL_K
+@pytest.mark.parametrize("epsilon", ["0.3", "1", "3"])
+@pytest.mark.parametrize("universe_size", [4, 10**6])
+def test_noise_on_the_whole_universe_needs_no_delta(k: int, epsilon: str, universe_size: int) -> None:
+    cost = Cost.charged(epsilon=epsilon, delta="0")
+    calibrated = laplace_compact.calibrate_everywhere(k, universe_size, cost, 0.05)
+    lower = heights(calibrated, step=10)
+
+    def worst(scale: float) -> float:
+        noise, cutoff = Laplace(scale), calibrated.threshold
+        laws = {count: key_laws(noise, cutoff, (count + 1, count), everywhere=True) for count in lower}
+        pairs = differing_keys(k, lower)
+        return max(divergences(float(cost.epsilon), [laws[count] for count in counts]).worst for counts in pairs)
+
+    assert worst(calibrated.scale) <= ROUNDING
+    assert worst(calibrated.scale * 0.9) > 1e-3  # the test can fail
+
+
+@pytest.mark.parametrize(("k", "m"), [(1, 2), (1, 3), (2, 2)])
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-4"), ("3", "0.01")])
+def test_m_events_cost_no_more_than_is_charged(k: int, m: int, epsilon: str, delta: str) -> None:
+    """`lem:group-privacy`: both where m steps add up in one counter, and where they bring in other keys."""
+    cost = Cost.charged(epsilon=epsilon, delta=delta)
+    calibrated = laplace_compact.calibrate(k, cost, m)
+    near = calibrated.threshold
+    lower = [0, 1, near - 1, near, near + math.ceil(4 * calibrated.scale)]
+
+    def worst(scale: float) -> float:
+        laws = {counts: key_laws(Laplace(scale), near, counts) for counts in moves_up_to(m, lower)}
+        pairs = apart(k, m, lower)
+        return max(divergences(float(cost.epsilon), [laws[counts] for counts in keys]).worst for keys in pairs)
+
+    assert worst(calibrated.scale) + ROUNDING <= cost.delta
+    assert worst(calibrated.scale * 0.9) > cost.delta  # the test can fail
+    assert worst(laplace_compact.calibrate(k, cost).scale) > cost.delta  # the noise for one event is not enough
+
+
+@pytest.mark.parametrize(("k", "m"), [(1, 2), (1, 3), (2, 2)])
+def test_m_events_need_no_delta_on_a_universe_either(k: int, m: int) -> None:
+    cost = Cost.charged(epsilon="1", delta="0")
+    calibrated = laplace_compact.calibrate_everywhere(k, 5, cost, 0.05, m)
+    cutoff, lower = calibrated.threshold, [0, 1, calibrated.threshold, 2 * calibrated.threshold]
+
+    def worst(scale: float) -> float:
+        laws = {both: key_laws(Laplace(scale), cutoff, both, everywhere=True) for both in moves_up_to(m, lower)}
+        return max(divergences(1.0, [laws[both] for both in keys]).worst for keys in apart(k, m, lower))
+
+    assert worst(calibrated.scale) <= ROUNDING
+    assert worst(calibrated.scale * 0.9) > 1e-3  # the test can fail
+
+
+def test_a_cost_without_delta_needs_a_universe() -> None:
+    cost = Cost.charged(epsilon="1", delta="0")
+    with pytest.raises(NoMechanism, match="universe"):
+        laplace_compact.calibrate(4, cost)
+    assert laplace_compact.calibrate_everywhere(4, 100, cost, 0.05).scale >= 4
+
+
+def test_the_cutoff_on_a_universe_keeps_noise_only_keys_rare_and_is_the_smallest_that_does() -> None:
+    cost = Cost.charged(epsilon="1", delta="0")
+    calibrated = laplace_compact.calibrate_everywhere(2, 1000, cost, 0.05)
+    tails = Laplace(calibrated.scale).at_least(np.array([calibrated.threshold, calibrated.threshold - 1.0]))
+    assert 1000 * tails[0] <= 0.05 / 3 < 1000 * tails[1]
+
+
+def test_without_noise_exactly_the_counts_from_the_threshold_on_are_reported() -> None:
+    sketch = CompactSketch(4, {"below": T - 1, "at": T, "above": T + 1})
+    assert CALIBRATED.release(sketch, no_noise) == {"at": T, "above": T + 1}
+
+
+def test_the_noisy_count_is_cut_and_keys_come_in_order() -> None:
+    sketch = CompactSketch(4, {"sunk": 1000, "lifted": 1, "big": 2**80})
+    draws = Recorded(-3, T - 1, T - 1001)
+    assert list(CALIBRATED.release(sketch, draws).items()) == [("big", 2**80 - 3), ("lifted", T)]
+
+
+@pytest.mark.parametrize("stored", range(5))
+def test_every_sketch_draws_k_values(stored: int) -> None:
+    """So neither the time nor the entropy used tells how many keys are stored."""
+    sample = Recorded()
+    CALIBRATED.release(CompactSketch(4, {f"key {number}": 9 for number in range(stored)}), sample)
+    assert sample.asked == [(CALIBRATED.scale, 4)]
+
+
+def test_on_a_universe_the_k_largest_from_the_cutoff_on_are_reported() -> None:
+    calibrated = LaplaceCompact(2, 5, 4.0, threshold=3)
+    sketch, universe = CompactSketch(2, {"b": 5, "d": 9}), of_values("abcde")
+    none_passes, all_pass = 0, 10**60 - 10**40  # uniform numbers at the ends: of unstored keys none passes, or each
+
+    def released(number: int, *draws: int) -> dict[str, int]:
+        return dict(calibrated.release_everywhere(sketch, universe, Recorded(*draws), RecordedBelow(number, 0, 2, 4)))
+
+    assert released(none_passes) == {"b": 5, "d": 9}
+    assert released(none_passes, -3) == {"d": 9}
+    assert released(all_pass, -3, -3, 9) == {"a": 3 + 8, "c": 3 + 8}  # e passes as well, and is the third of equals
+    assert released(all_pass, 4, 4, 9) == {"b": 9, "d": 13}
+
+
+def test_a_bar_of_a_reported_key_leaves_the_threshold_out() -> None:
+    bound = ErrorBound(noise_low=30, noise_high=10, sketch_low=5)
+    assert CALIBRATED.bars({"a": 90, "b": 11}, bound) == [Bar("a", 90, 80, 105), Bar("b", 11, 1, 26)]
+    everywhere = LaplaceCompact(4, 100, 4.0, threshold=3)
+    assert everywhere.bars({"b": 3}, bound) == [Bar("b", 3, 0, 18)]  # noise alone may have lifted it
+
+
+def test_parameters_let_a_sceptic_recompute_the_guarantee() -> None:
+    assert CALIBRATED.parameters() == {
+        "noise": "discrete-laplace",
+        "scale": f"{CALIBRATED.scale:.17g}",
+        "threshold": T,
+        "k": 4,
+        "max_contributions": 1,
+    }
+    assert LaplaceCompact(4, 100, 4.0, threshold=3).parameters()["universe_size"] == 100

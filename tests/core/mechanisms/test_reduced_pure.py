@@ -1,0 +1,190 @@
+"""Reduced counters with noise on every key of a universe are ε-private, without any δ, on all small neighbours.
+
+Neighbours are all vectors of whole steps at an ℓ1 distance of at most D = (2k−1)·m. That `everywhere.py` draws from the
+law used here is shown in `tests/laws/test_everywhere.py`.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+
+from app.core.budget import Cost
+from app.core.histogram import Bar, ErrorBound, largest
+from app.core.mechanisms import reduced_pure
+from app.core.mechanisms.reduced_pure import ReducedPure
+from app.core.sketches.stream import StreamSketch
+from app.core.sketches.summed import SummedSketch, sensitivity
+from app.core.universe import of_range, of_values
+from tests.core.mechanisms.moves import Move, within
+from tests.core.mechanisms.recorded import Recorded, RecordedBelow
+from tests.laws.divergence import ROUNDING, KeyLaws, Output, cut_at, divergences, grouped, law_divergences
+from tests.laws.law import Laplace
+
+SIZES = pytest.mark.parametrize(("k", "m"), [(1, 1), (2, 1), (3, 1), (1, 2), (1, 3), (2, 2)])
+EPSILONS = pytest.mark.parametrize("epsilon", ["0.3", "1", "3"])
+BETA = 0.05
+
+
+def cost(epsilon: str) -> Cost:
+    return Cost.charged(epsilon=epsilon, delta="0")
+
+
+def worst(calibrated: ReducedPure, epsilon: float, pairs: Iterable[tuple[Move, ...]], shrink: float = 1.0) -> float:
+    """The largest divergence at ε, by steps: rounding to counts and the k largest come after."""
+    noise, cutoff = Laplace(calibrated.scale * shrink), calibrated.threshold * (calibrated.k + 1)
+
+    @cache
+    def laws(move: Move) -> KeyLaws:
+        top = max(cutoff, *move)
+        return grouped(KeyLaws(cut_at(noise, cutoff, move[0], top), cut_at(noise, cutoff, move[1], top)))
+
+    return max(divergences(epsilon, [laws(move) for move in keys]).worst for keys in pairs)
+
+
+def lower_ends(calibrated: ReducedPure) -> list[int]:
+    cutoff = calibrated.threshold * (calibrated.k + 1)
+    tall = cutoff + math.ceil(3 * calibrated.scale)
+    reach = sensitivity(calibrated.k, calibrated.max_contributions)
+    if reach == 1:
+        return list(range(tall))
+    return [0, cutoff - 1, cutoff, tall] if reach <= 3 else [0, cutoff]
+
+
+@SIZES
+@EPSILONS
+@pytest.mark.parametrize("universe_size", [7, 10**9])
+def test_no_neighbours_diverge_at_all(k: int, m: int, epsilon: str, universe_size: int) -> None:
+    calibrated = reduced_pure.calibrate(k, m, universe_size, cost(epsilon), BETA)
+    pairs = list(within(sensitivity(k, m), lower_ends(calibrated)))
+    assert worst(calibrated, float(epsilon), pairs) <= ROUNDING
+
+
+@SIZES
+@EPSILONS
+def test_noise_a_tenth_too_small_is_found_out(k: int, m: int, epsilon: str) -> None:
+    calibrated = reduced_pure.calibrate(k, m, 7, cost(epsilon), BETA)
+    tall = calibrated.threshold * (k + 1) + math.ceil(5 * calibrated.scale)
+    pairs = [((tall + sensitivity(k, m), tall),)]
+    assert worst(calibrated, float(epsilon), pairs) <= ROUNDING
+    assert worst(calibrated, float(epsilon), pairs, shrink=0.9) > 1e-3
+
+
+TALLEST = 9
+PAIRS = [
+    (1, (5, 0, 0), (4, 0, 0)),
+    (1, (5, 5, 0), (5, 4, 0)),
+    (2, (6, 3, 0), (8, 2, 0)),
+    (2, (9, 4, 0), (6, 4, 0)),
+    (2, (1, 1, 1), (0, 0, 0)),
+]
+
+
+def whole_law(calibrated: ReducedPure, counters: tuple[int, ...]) -> dict[Output, float]:
+    """The law of everything that is published, drawing every key of a universe of three directly."""
+    step, noise = calibrated.k + 1, Laplace(calibrated.scale)
+    cutoff = calibrated.threshold * step
+    values = range(cutoff - 1, TALLEST + math.ceil(32 * calibrated.scale))  # the first stands for all that is cut
+    columns = [
+        [float(noise.less_than(np.array([cutoff - c]))[0]), *noise.probability(np.array(values[1:]) - c).tolist()]
+        for c in counters
+    ]
+    found: defaultdict[Output, float] = defaultdict(float)
+    for places in product(range(len(values)), repeat=len(counters)):
+        kept = {key: values[at] // step for key, at in zip("xyz", places, strict=True) if at}
+        output = tuple(largest(kept, calibrated.k).items())
+        found[output] += math.prod(column[at] for column, at in zip(columns, places, strict=True))
+    return dict(found)
+
+
+def test_what_is_published_in_the_end_diverges_no_more() -> None:
+    """Rounded to counts and cut to the k largest, every output counted; the window leaves out less than 1e-12."""
+    pairs = []
+    for k, left, right in PAIRS:
+        calibrated = ReducedPure(k, 1, 3, scale=sensitivity(k, 1) / 4, threshold=1)  # ε = 4: a small window
+        pairs.append((whole_law(calibrated, left), whole_law(calibrated, right)))
+    assert all(math.fsum(p.values()) == pytest.approx(1, abs=1e-12) for p, _ in pairs)
+    assert max(law_divergences(4.0, p, q).worst for p, q in pairs) <= ROUNDING
+    assert max(law_divergences(3.6, p, q).worst for p, q in pairs) > 1e-4  # the test can fail
+
+
+CALIBRATED = ReducedPure(2, 1, 5, scale=3.0, threshold=2)
+UNIVERSE = of_values("abcde")
+NONE_PASSES, ALL_PASS = 0, 10**60 - 10**40  # uniform numbers at the ends: of unstored keys none passes, or each
+
+
+def test_counters_are_noised_in_steps_and_reported_in_counts() -> None:
+    sketch = SummedSketch(2, 1, {"d": 10**30, "b": 6})
+    found = CALIBRATED.release(sketch, UNIVERSE, Recorded(2, 1), RecordedBelow(NONE_PASSES))
+    assert list(found.items()) == [("b", 2), ("d", (10**30 + 1) // 3)]
+    assert CALIBRATED.release(sketch, UNIVERSE, Recorded(-1), RecordedBelow(NONE_PASSES)).keys() == {"d"}
+
+
+def test_noise_alone_may_lift_a_key_of_the_universe() -> None:
+    found = CALIBRATED.release(SummedSketch(2, 1, {}), UNIVERSE, Recorded(5), RecordedBelow(ALL_PASS, 0, 1, 1, 2, 3, 4))
+    assert found == {"a": (6 + 4) // 3, "b": (6 + 4) // 3}  # of five equals the first two
+
+
+def test_every_sketch_asks_for_as_many_draws_as_it_has_keys_and_one_uniform_number() -> None:
+    sample, below = Recorded(), RecordedBelow(NONE_PASSES)
+    CALIBRATED.release(SummedSketch(2, 2, {"a": 1, "b": 2, "c": 3}), UNIVERSE, sample, below)
+    assert sample.asked == [(3.0, 3)]
+    assert len(below.asked) == 1
+
+
+@pytest.mark.parametrize(("k", "universe_size"), [(1, 10), (3, 1000), (64, 2**63)])
+def test_the_cutoff_keeps_noise_only_keys_rare_and_is_the_smallest_that_does(k: int, universe_size: int) -> None:
+    calibrated = reduced_pure.calibrate(k, 1, universe_size, cost("1"), BETA)
+    cutoffs = np.array([calibrated.threshold, calibrated.threshold - 1.0]) * (k + 1)
+    tails = Laplace(calibrated.scale).at_least(cutoffs)
+    assert universe_size * tails[0] <= BETA / 3 < universe_size * tails[1]
+
+
+def test_delta_does_not_matter() -> None:
+    with_delta = Cost.charged(epsilon="1", delta="1e-6")
+    assert reduced_pure.calibrate(3, 1, 7, with_delta, BETA) == reduced_pure.calibrate(3, 1, 7, cost("1"), BETA)
+
+
+def test_the_scale_is_that_of_the_exact_sensitivity_times_m() -> None:
+    """`lem:pure-dp-user-level`, with (2k−1)/(k+1) in place of 2."""
+    calibrated = reduced_pure.calibrate(3, 4, 7, cost("0.5"), BETA)
+    assert calibrated.scale == pytest.approx(4 * 5 / 0.5, rel=1e-9)
+    assert calibrated.parameters() == {
+        "noise": "discrete-laplace",
+        "scale": f"{calibrated.scale / 4:.17g}",
+        "threshold": calibrated.threshold,
+        "k": 3,
+        "max_contributions": 4,
+        "universe_size": 7,
+    }
+
+
+def test_a_bar_allows_for_both_roundings_and_for_a_key_that_never_occurred() -> None:
+    bound = ErrorBound(noise_low=30, noise_high=10, sketch_low=5)
+    assert CALIBRATED.bars({"a": 90, "b": 8}, bound) == [Bar("a", 90, 80, 107), Bar("b", 8, 0, 25)]
+
+
+def test_the_largest_universe_is_released() -> None:
+    """Without a draw for each of its 2^63 keys."""
+    universe = of_range(-(2**62), 2**62 - 1)
+    calibrated = reduced_pure.calibrate(4, 1, universe.size, cost("1"), BETA)
+    counters = StreamSketch.empty(4).extended([("-7", 10**6), ("12", 10**6)])
+    found = calibrated.release(SummedSketch.of_stream(counters), universe, Recorded(), RecordedBelow(NONE_PASSES))
+    assert found.keys() == {"-7", "12"}
+
+
+def test_a_key_with_a_count_beyond_the_bound_is_reported_from_a_sum_too() -> None:
+    """Of two sources at k = 2 three keys may be equally large, and none of them small beside n/(k+1)."""
+    size = 10**6
+    sources = [[("y", 2 * size), ("z", size)], [("x", 3 * size), ("z", 3 * size)]]
+    sketches = [SummedSketch.of_stream(StreamSketch.empty(2).extended(source)) for source in sources]
+    calibrated = reduced_pure.calibrate(2, 1, 4, cost("1"), BETA)
+    bound = calibrated.error_bound(BETA, 9 * size, sources=2)
+    universe = of_values("wxyz")
+    found = calibrated.release(sketches[0].plus(sketches[1]), universe, Recorded(), RecordedBelow(NONE_PASSES))
+    assert bound.sketch_low is not None
+    assert 4 * size - found.get("z", 0) <= bound.noise_low + bound.sketch_low

@@ -1,0 +1,174 @@
+"""Reduced counters are `alg:MG-pure-DP` scaled by k + 1, and neighbours are at most 2k − 1 apart in those units."""
+
+from collections import Counter
+from fractions import Fraction
+from functools import cache, reduce
+from itertools import combinations_with_replacement, product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.core.sketches.stream import StreamSketch
+from app.core.sketches.summed import SummedSketch, sensitivity
+from tests.core.sketches import oracle
+from tests.streams import LETTERS, Stream, neighbours, small_streams
+
+SMALL_K = pytest.mark.parametrize("k", [1, 2, 3])
+LONGEST = 7
+
+
+def reduced_oracle(k: int, stream: Stream) -> dict[str, Fraction]:
+    """`alg:MG-pure-DP` line by line, in fractions of a count."""
+    counters = oracle.misra_gries(k, stream)
+    gamma = Fraction(sum(counters.values()), k + 1)
+    return {key.name: count - gamma for key, count in counters.items() if count > gamma}
+
+
+def of_stream(k: int, stream: Stream) -> SummedSketch:
+    return SummedSketch.of_stream(StreamSketch.empty(k).extended((key, 1) for key in stream))
+
+
+def added(sketches: list[SummedSketch]) -> SummedSketch:
+    return reduce(SummedSketch.plus, sketches)
+
+
+def distance(left: SummedSketch, right: SummedSketch) -> int:
+    """ℓ1, an absent key counting zero."""
+    keys = left.counters.keys() | right.counters.keys()
+    return sum(abs(left.counters.get(key, 0) - right.counters.get(key, 0)) for key in keys)
+
+
+@cache
+def reduced_streams(k: int, universe: int, longest: int) -> dict[Stream, SummedSketch]:
+    return {stream: of_stream(k, stream) for stream in small_streams(universe, longest)}
+
+
+@SMALL_K
+def test_reduced_counters_are_those_of_the_paper_times_k_plus_one(k: int) -> None:
+    for stream, sketch in reduced_streams(k, universe=4, longest=6).items():
+        assert sketch.sources == 1
+        assert {key: Fraction(count, k + 1) for key, count in sketch.counters.items()} == reduced_oracle(k, stream)
+
+
+@SMALL_K
+def test_neighbours_are_at_most_two_k_minus_one_apart_and_some_are(k: int) -> None:
+    """The exact value behind the 2 of `lem:pure-dp-postprocessing-sensitivity`: (2k−1)/(k+1) counts."""
+    universe, longest = (4, LONGEST) if k < 3 else (4, 2 * k + 1)  # k keys twice, and one of them once more
+    sketches = reduced_streams(k, universe, longest)
+    distances = {distance(sketches[stream], sketches[shorter]) for stream in sketches for shorter in neighbours(stream)}
+    assert max(distances) == 2 * k - 1 == sensitivity(k, 1)
+
+
+@SMALL_K
+def test_a_key_more_than_counters_does_not_bring_neighbours_further_apart(k: int) -> None:
+    """State S6 of `lem:nb-cases` names k + 2 keys."""
+    sketches = reduced_streams(k, universe=k + 2, longest=5)
+    assert all(
+        distance(sketches[stream], sketches[shorter]) <= 2 * k - 1
+        for stream in sketches
+        for shorter in neighbours(stream)
+    )
+
+
+def shorter_by(m: int, stream: Stream) -> set[Stream]:
+    """The stream with m events removed, in every way."""
+    found = {stream}
+    for _ in range(m):
+        found = {further for shorter in found for further in neighbours(shorter)}
+    return found
+
+
+@SMALL_K
+@pytest.mark.parametrize("m", [2, 3])
+def test_m_events_bring_streams_at_most_m_times_as_far_apart(k: int, m: int) -> None:
+    """`lem:pure-dp-user-level`: the events may be anywhere in the stream."""
+    sketches = reduced_streams(k, universe=3, longest=6)
+    for stream, sketch in sketches.items():
+        assert all(distance(sketch, sketches[shorter]) <= sensitivity(k, m) for shorter in shorter_by(m, stream))
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 8])
+@pytest.mark.parametrize("m", [1, 2, 5])
+def test_m_equal_events_attain_the_sensitivity(k: int, m: int) -> None:
+    """Its own reduced counter rises by m·k, the others fall by m each: in this direction the paper's proof errs."""
+    start = StreamSketch.empty(k).extended((key, 10) for key in LETTERS[:k])
+    before, after = SummedSketch.of_stream(start), SummedSketch.of_stream(start.extended([("a", m)]))
+    assert distance(before, after) == sensitivity(k, m) == m * (2 * k - 1)
+    assert {key: after.counters[key] - before.counters[key] for key in before.counters} == {
+        key: m * k if key == "a" else -m for key in LETTERS[:k]
+    }
+
+
+@SMALL_K
+@pytest.mark.parametrize(("others", "longest"), [(1, 5), (2, 3)])
+def test_a_sum_of_sources_keeps_neighbours_as_close(k: int, others: int, longest: int) -> None:
+    """One event more or less in one of two or three sources, whatever the others hold."""
+    sketches = reduced_streams(k, universe=3, longest=longest)
+    distinct = {items(sketch): sketch for sketch in sketches.values()}
+    pairs = {
+        (items(sketches[stream]), items(sketches[shorter])) for stream in sketches for shorter in neighbours(stream)
+    }
+    beside = [added(list(chosen)) for chosen in combinations_with_replacement(distinct.values(), others)]
+    for (left, right), rest in product(pairs, beside):
+        first, second = distinct[left].plus(rest), distinct[right].plus(rest)
+        assert distance(first, second) <= 2 * k - 1, (left, right, rest)
+        assert first.sources == others + 1
+
+
+def items(sketch: SummedSketch) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(sketch.counters.items()))
+
+
+@SMALL_K
+def test_counters_that_are_not_reduced_would_be_further_apart(k: int) -> None:
+    """One event more lowers all k counters by one: k·(k+1) in the same units."""
+    longer, shorter = (
+        StreamSketch.empty(k).extended((key, 1) for key in stream) for stream in (LETTERS[: k + 1], LETTERS[:k])
+    )
+    lost = sum(shorter.counters.values()) - sum(longer.counters.values())
+    assert (k + 1) * lost == k * (k + 1) > 2 * k - 1
+    assert distance(SummedSketch.of_stream(longer), SummedSketch.of_stream(shorter)) == k
+
+
+streams = st.lists(st.tuples(st.sampled_from(LETTERS), st.integers(1, 3) | st.integers(1, 2**70)), max_size=15)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 5), st.lists(streams, min_size=1, max_size=4))
+def test_estimates_are_at_most_n_over_k_plus_one_too_low(k: int, sources: list[list[tuple[str, int]]]) -> None:
+    """`lem:pure-dp-postprocessing-error` for a sum: n counts the events of all sources. In steps, whole numbers."""
+    sketch = added([SummedSketch.of_stream(StreamSketch.empty(k).extended(source)) for source in sources])
+    true: Counter[str] = Counter()
+    for source in sources:
+        for key, count in source:
+            true[key] += count
+    assert sketch.counters.keys() <= true.keys()
+    assert len(sketch.counters) <= sketch.most_keys == k * len(sources)
+    assert all(count > 0 for count in sketch.counters.values())
+    for key, count in true.items():
+        missing = (k + 1) * count - sketch.counters.get(key, 0)
+        assert 0 <= missing <= true.total()
+
+
+@SMALL_K
+def test_the_error_bound_is_attained(k: int) -> None:
+    """A stream of one key loses n/(k+1) to the reduction, and one of k + 1 keys to the sketch."""
+    assert of_stream(k, ("a",) * 6).counters == {"a": 6 * (k + 1) - 6}
+    assert of_stream(k, tuple(LETTERS[: k + 1])).counters == {}
+
+
+def test_adding_is_key_by_key_and_cuts_nothing() -> None:
+    left, right = SummedSketch(2, 1, {"a": 3, "b": 1}), SummedSketch(2, 2, {"b": 2**70, "c": 5, "d": 1})
+    assert left.plus(right) == SummedSketch(2, 3, {"a": 3, "b": 2**70 + 1, "c": 5, "d": 1})
+    assert left.plus(right) == right.plus(left)
+    assert left == SummedSketch(2, 1, {"a": 3, "b": 1})
+
+
+def test_sketches_of_different_k_are_not_added() -> None:
+    with pytest.raises(ValueError, match="same k"):
+        of_stream(2, ()).plus(of_stream(3, ()))
+
+
+def test_a_printed_sketch_shows_no_key_and_no_counter() -> None:
+    assert repr(SummedSketch(2, 1, {"a private key": 31_337})) == "SummedSketch(k=2, sources=1)"
