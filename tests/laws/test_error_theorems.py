@@ -17,12 +17,16 @@ import pytest
 
 from app.core.budget import Cost
 from app.core.histogram import Counts, ErrorBound
+from app.core.mechanisms.gshm import Gshm
+from app.core.mechanisms.reduced_approx import ReducedApprox
+from app.core.mechanisms.reduced_pure import ReducedPure
 from app.core.noise import SYSTEM_NOISE, Noise
 from app.core.planner import Family, Offer, Question, choose, released
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
+from app.core.tails import draw_bound
 from app.core.universe import of_range
 from tests.laws.law import Gaussian, Laplace, Seeded, most_failures
 
@@ -205,14 +209,51 @@ def test_the_bound_declares_the_sketch_part_for_the_declared_events(pairing: Pai
     assert choose(declared, mechanism).error_bound == replace(undeclared.error_bound, sketch_low=1004 // (K + 1))
 
 
+def allowed_noise(offer: Offer) -> int:
+    """The largest draw that the bound allows for, in the units in which it is drawn."""
+    calibrated, draws = offer.calibrated, K * (SOURCES if offer.mechanism.startswith("reduced") else 1)
+    if isinstance(calibrated, Gshm):
+        return offer.error_bound.noise_high * calibrated.lattice
+    if isinstance(calibrated, ReducedApprox):
+        return draw_bound(calibrated.scale, draws, BETA / 2)
+    if isinstance(calibrated, ReducedPure):
+        return draw_bound(calibrated.scale, draws, BETA / 3)
+    return offer.error_bound.noise_high
+
+
+def alone(family: Family, count: int) -> Sketch:
+    """A stream of one key."""
+    stream = StreamSketch(K, {"3": count})
+    sketches: dict[Family, Sketch] = {
+        "stream": stream,
+        "compact": CompactSketch.of_stream(stream),
+        "summed": SummedSketch.of_stream(stream),
+    }
+    return sketches[family]
+
+
+@EVERY_PAIRING
+def test_the_worst_noise_that_is_allowed_for_attains_the_bound(pairing: Pairing) -> None:
+    """So nothing is left out of it, the threshold least of all, and nothing is counted twice."""
+    family, mechanism, cost = pairing
+    offer = choose(replace(question(family, cost), sources=SOURCES), mechanism)
+    worst = -allowed_noise(offer)
+    lowest = Noise(
+        lambda scale, size: [worst, *([0] * size if mechanism == "pmg" else [worst] * size)][:size],  # PMG's is shared
+        lambda scale, size: [worst] * size,
+        lambda limit: 0,
+    )
+    missing = []
+    for count in range(1, 200):
+        found = released(offer, alone(family, count), UNIVERSE, lowest).get("3", 0)
+        reduction = count // (K + 1) if mechanism.startswith("reduced") else 0
+        missing.append(count - found - reduction)
+    assert offer.error_bound.noise_low - 1 <= max(missing) <= offer.error_bound.noise_low
+
+
 def reported(offer: Offer, family: Family, count: int, noise: Noise, runs: int) -> int:
     """How many releases report a key with this many events, alone in its stream."""
-    sketches: dict[Family, Sketch] = {
-        "stream": StreamSketch(K, {"3": count}),
-        "compact": CompactSketch(K, {"3": count}),
-        "summed": SummedSketch.of_stream(StreamSketch(K, {"3": count})),
-    }
-    return sum("3" in released(offer, sketches[family], UNIVERSE, noise) for _ in range(runs))
+    return sum("3" in released(offer, alone(family, count), UNIVERSE, noise) for _ in range(runs))
 
 
 @EVERY_PAIRING

@@ -269,6 +269,16 @@ def test_what_is_chosen_satisfies_the_inequality_at_every_j(k: int, epsilon: flo
     assert gshm.delta_needed(k, sigma, tau, epsilon, every(k)) == pytest.approx(float(needed), rel=1e-10)
 
 
+@pytest.mark.parametrize("k", [1, 2, 6])
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 5.0, 40.0])
+@pytest.mark.parametrize("ratio", [0.0, 0.5, 1.5, 3.0, 8.0])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.5, 4.0])
+def test_the_inequality_is_evaluated_right_everywhere(k: int, sigma: float, ratio: float, epsilon: float) -> None:
+    """Also where a j between 1 and k decides, which a good choice of σ and τ avoids."""
+    needed = exact_delta_needed(k, sigma, ratio * sigma, epsilon)
+    assert gshm.delta_needed(k, sigma, ratio * sigma, epsilon, every(k)) == pytest.approx(float(needed), rel=1e-10)
+
+
 def test_a_thousand_counters_satisfy_the_inequality_too() -> None:
     sigma, tau = gshm.least_threshold(1024, 0.9, 1e-6)
     assert exact_delta_needed(1024, sigma, tau, 0.9) <= Decimal("1e-6")
