@@ -4,6 +4,7 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
+import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,6 +82,21 @@ def test_a_hundred_small_releases_fit_where_basic_stops_at_sixty() -> None:
     log = math.log(1 / 5e-6)
     assert float(guarantee.epsilon) == pytest.approx(0.5 + 2 * math.sqrt(0.5 * log), abs=2e-9)
     assert guarantee.delta == Fraction("5e-6") + 100 * Fraction("1e-9")
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("6", "1e-5"), ("0.01", "1e-9"), ("1", "0.2"), ("1000", "1e-17")])
+@pytest.mark.parametrize("share", [1, 7, 1000])
+def test_the_figures_are_those_of_an_oracle_rounded_to_the_safe_side(epsilon: str, delta: str, share: int) -> None:
+    budget = granted(epsilon, delta)
+    limit = ZCDP.limit(budget)
+    with mpmath.workdps(60):
+        log = -mpmath.log(mpmath.mpf(delta) / 2)
+        rho = (mpmath.sqrt(log + mpmath.mpf(epsilon)) - mpmath.sqrt(log)) ** 2
+        assert 0 <= rho * 10**15 - limit.main < 2  # rounded down
+        spent = Price(limit.main // share, 0)
+        exact = mpmath.mpf(spent.main) / 10**15
+        guarantee = exact + 2 * mpmath.sqrt(exact * log)
+        assert 0 <= ZCDP.guarantee(budget, spent).epsilon_units - guarantee * 10**9 < 2  # rounded up
 
 
 @settings(max_examples=300, deadline=None)
