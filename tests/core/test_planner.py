@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from app.core.budget import Cost
 from app.core.errors import NoMechanism
+from app.core.mechanisms.reduced_approx import ReducedApprox
+from app.core.mechanisms.reduced_pure import ReducedPure
 from app.core.noise import SYSTEM_NOISE
 from app.core.planner import AUTO, Family, Question, choose, offers, released
 from app.core.sketches.compact import CompactSketch
@@ -13,6 +16,7 @@ from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
 from app.core.universe import of_range
+from tests.laws.law import Laplace
 
 STREAM = StreamSketch(64, {"1": 100_000, "2": 5})
 SKETCHES: dict[Family, Sketch] = {
@@ -146,6 +150,20 @@ def test_a_pure_mechanism_charges_no_delta() -> None:
 def test_the_answer_depends_on_the_question_alone() -> None:
     assert offers(question(size=50)) == offers(question(size=50))
     assert offers(question()) != offers(replace(question(), beta=0.01))
+
+
+@pytest.mark.parametrize("mechanism", ["reduced-approx", "reduced-pure"])
+@pytest.mark.parametrize("epsilon", ["1", "5", "20"])
+@pytest.mark.parametrize("left_over", [0, 1, 64])
+def test_a_reduced_count_that_is_called_likely_is_missed_with_probability_at_most_beta(
+    mechanism: str, epsilon: str, left_over: int
+) -> None:
+    """Whatever n/(k+1) leaves over: the sketch may take all of it, down to (k+1)·f − n steps."""
+    events = 65 * 1000 + left_over
+    offer = choose(replace(question(epsilon=epsilon, size=1000), expected_events=events), mechanism)
+    assert isinstance(offer.calibrated, ReducedApprox | ReducedPure)
+    needed = 65 * offer.calibrated.threshold - (65 * offer.smallest_likely_count - events)
+    assert Laplace(offer.calibrated.scale).less_than(np.array([needed]))[0] <= 0.05
 
 
 def test_groups_of_events_beat_sets_of_keys_until_about_forty() -> None:

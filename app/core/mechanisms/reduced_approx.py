@@ -76,7 +76,7 @@ class ReducedApprox:
         return with_bounds(counts, below=bound.noise_high, above=above, sketch_low=bound.sketch_low, least=1)
 
     def smallest_likely_count(self, beta: float) -> int:
-        return self.threshold + _counts(draw_bound(self.scale, 1, beta), self.k)
+        return self.threshold + _counts(draw_bound(self.scale, 1, beta), self.k) + 1  # the sketch part is rounded down
 
 
 def _counts(steps: int, k: int) -> int:

@@ -64,7 +64,9 @@ class ReducedPure:
         return with_bounds(counts, below=bound.noise_high, above=above, sketch_low=bound.sketch_low, least=0)
 
     def smallest_likely_count(self, beta: float) -> int:
-        return self.threshold + -(-draw_bound(self.scale, 1, beta) // (self.k + 1))
+        return (
+            self.threshold + -(-draw_bound(self.scale, 1, beta) // (self.k + 1)) + 1
+        )  # the sketch part is rounded down
 
 
 @lru_cache(maxsize=1024)
