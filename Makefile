@@ -4,14 +4,14 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test lint types openapi migration lock bench clean
+.PHONY: help setup serve test lint types openapi migration lock bench bench-accuracy audit fuzz clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## install everything, pinned by hash, into .venv
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml hatch_build.py $(wildcard app/core/kernel/*.p[yx][xd])
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Discreet needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
@@ -37,6 +37,12 @@ openapi: $(READY) ## write openapi/openapi.json from the app
 bench: $(READY) ## measure, as ratios against a peer in the same run
 	$(BIN)/python -m benchmarks.fold
 
+audit: $(READY) ## attack our own releases; prints how much of each privacy claim can be shown to be needed
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.audit
+
+fuzz: $(READY) ## throw strange bytes at the compiled kernel under AddressSanitizer
+	$(BIN)/python -m tests.fuzz
+
 migration: $(READY) ## write a migration for changed tables: make migration MESSAGE="add a column"
 	$(BIN)/python migrations/develop.py write "$(MESSAGE)"
 
@@ -46,6 +52,5 @@ lock: $(READY) ## pin the dependencies anew
 clean: ## remove what setup made
 	rm -rf .venv
 
-.PHONY: bench-accuracy
 bench-accuracy: $(READY) ## measure the error of each mechanism; writes benchmarks/ACCURACY.md and accuracy.svg
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.accuracy

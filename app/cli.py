@@ -72,6 +72,7 @@ def _serve(settings: Settings, options: argparse.Namespace) -> None:
             port=settings.port,
             workers=settings.workers,
             server_header=False,
+            access_log=False,  # /metrics counts requests; a line for each would cost more than most of them
         )
 
 

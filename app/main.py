@@ -1,5 +1,6 @@
 """Wires settings, database, noise, clock, routes and error table. Only this module and `cli.py` see everything."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,11 +11,13 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from app import __version__
-from app.api import errors, keys, ledgers, operations, sketches, snapshots
+from app.api import errors, events, keys, ledgers, operations, sketches, snapshots
+from app.api.intake import Intake
 from app.api.middleware import Guard
 from app.core.noise import SYSTEM_NOISE, Noise
 from app.settings import Settings
 from app.store.database import Database
+from app.store.hot import HotSketches
 from app.usecases.context import Context
 
 _DESCRIPTION = """
@@ -45,6 +48,8 @@ _NO_TELEMETRY = {
     "auto_configure": False,
 }
 
+_SWEEP_SECONDS = 15
+
 
 class Service(FastAPI):
     def openapi(self) -> dict[str, Any]:
@@ -55,6 +60,7 @@ def build_context(settings: Settings, noise: Noise = SYSTEM_NOISE) -> Context:
     """`noise` is for tests alone: no setting and no request reaches it."""
     return Context(
         database=Database(settings.database_url),
+        hot=HotSketches(settings.hot_bytes),
         noise=noise,
         now=lambda: datetime.now(UTC),
         admin_key=settings.admin_key,
@@ -64,9 +70,15 @@ def build_context(settings: Settings, noise: Noise = SYSTEM_NOISE) -> Context:
 
 
 def create_app(settings: Settings, context: Context) -> FastAPI:
+    intake = Intake(max_body_bytes=settings.max_body_bytes, max_waiting_bytes=settings.max_waiting_bytes)
+    ingest = events.Ingest(context, intake)
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        sweeping = asyncio.create_task(_sweep(context.hot))
         yield
+        sweeping.cancel()
+        ingest.close()
         context.database.close()
 
     app = Service(
@@ -83,12 +95,20 @@ def create_app(settings: Settings, context: Context) -> FastAPI:
         telemetry=_NO_TELEMETRY,  # type: ignore[arg-type]  # it would export request bodies
     )
     app.state.context = context
-    app.add_middleware(Guard, max_body_bytes=settings.max_body_bytes)
+    app.state.ingest = ingest
+    app.add_middleware(Guard)
     errors.install(app)
-    for module in (ledgers, sketches, snapshots, keys, operations):
+    for module in (events, ledgers, sketches, snapshots, keys, operations):  # the hot one is found first
         app.include_router(module.router)
     operations.mount_files(app)
     return app
+
+
+async def _sweep(hot: HotSketches) -> None:
+    """Let go of sketches that nobody writes to any more."""
+    while True:
+        await asyncio.sleep(_SWEEP_SECONDS)
+        hot.drop_idle()
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -23,6 +23,8 @@ class Settings:
     max_body_bytes: int = 16 * 1024 * 1024
     max_batch_items: int = 100_000
     max_k: int = MAX_K
+    max_waiting_bytes: int = 128 * 1024 * 1024
+    hot_bytes: int = 256 * 1024 * 1024
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
@@ -47,7 +49,7 @@ class Settings:
             raise BadSetting(f"DISCREET_MAX_K must be from 1 to {MAX_K}.")
         if not 0 <= self.port <= 65535:
             raise BadSetting("DISCREET_PORT must be from 0 to 65535.")
-        for name in ("workers", "max_body_bytes", "max_batch_items"):
+        for name in ("workers", "max_body_bytes", "max_batch_items", "max_waiting_bytes", "hot_bytes"):
             if getattr(self, name) < 1:
                 raise BadSetting(f"DISCREET_{name.upper()} must be at least 1.")
 

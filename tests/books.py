@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from app.store import sketches
+from app.store import sketches, states
 from app.store.database import Database
 from app.store.tables import EntryRow, LedgerRow, SnapshotRow
 
@@ -46,4 +46,4 @@ def read(database: Database, ledger: str = "views") -> Books:
 
 def counters(database: Database, sketch: str = "views") -> dict[str, int]:
     with database.reading() as session:
-        return dict(sketches.load(session, sketches.get(session, sketch), for_update=False).counters)
+        return dict(states.load(session, sketches.get(session, sketch), for_update=False).counters)

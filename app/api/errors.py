@@ -35,6 +35,7 @@ PROBLEMS: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.InvalidRequest: (422, "invalid-request"),
     errors.KeyReused: (422, "key-reused"),
     errors.NoMechanism: (422, "no-mechanism"),
+    errors.Overloaded: (503, "overloaded"),
     errors.Unavailable: (503, "unavailable"),
 }
 _EXAMPLES: dict[type[errors.Refusal], errors.Refusal] = {

@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from app.api.decoding import key_fault
+from app.api.decoding.items import key_fault
 from app.core.access import Scope
 from app.core.budget import Budget, Cost
 from app.core.sketches.stream import MAX_K

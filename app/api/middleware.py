@@ -3,7 +3,7 @@
 import logging
 from types import TracebackType
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -24,16 +24,16 @@ _SAFE_HEADERS = {
 }
 
 
-_BATCH_PATH = "/events"
+_SAFE = [(name.lower().encode(), value.encode()) for name, value in _SAFE_HEADERS.items()]
+_BATCH_PATH = "/events"  # `Intake` bounds these
 _SMALL_BODY_BYTES = 256 * 1024  # other bodies are parsed on the event loop, before the key is checked
 
 
 class Guard:
     """Outermost of ours, so that nothing passes it unseen."""
 
-    def __init__(self, app: ASGIApp, *, max_body_bytes: int) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -44,14 +44,13 @@ class Guard:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 status.append(message["status"])
-                headers = MutableHeaders(scope=message)
-                for name, value in _SAFE_HEADERS.items():
-                    headers.setdefault(name, value)
+                given = {name for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(header for header in _SAFE if header[0] not in given)]
             await send(message)
 
         try:
-            limit = self.max_body_bytes if scope["path"].endswith(_BATCH_PATH) else _SMALL_BODY_BYTES
-            await self.app(scope, _bounded(scope, receive, limit), sending)
+            bounded = receive if scope["path"].endswith(_BATCH_PATH) else _bounded(scope, receive)
+            await self.app(scope, bounded, sending)
         except Exception as error:  # the traceback may quote events, so it stops here
             log.error("failed: %s %s: %s at %s", scope["method"], scope["path"], type(error).__name__, _place(error))
             if status:
@@ -79,8 +78,9 @@ def _place(error: Exception) -> str:
     return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "an unknown place"
 
 
-def _bounded(scope: Scope, receive: Receive, limit: int) -> Receive:
+def _bounded(scope: Scope, receive: Receive) -> Receive:
     """The body, up to the limit: by its declared length, and by what really comes."""
+    limit = _SMALL_BODY_BYTES
     declared = Headers(scope=scope).get("content-length", "")
     too_large = HTTPException(413, f"A request body may have at most {limit} bytes; send several requests.")
     received = 0

@@ -1,40 +1,29 @@
-"""Sketches, and the events that go in."""
+"""Sketches: made, read, merged, deleted."""
 
-from typing import Annotated
+from fastapi import APIRouter, Response
 
-from fastapi import APIRouter, Depends, Request, Response
-
-from app.api.decoding import decode_events
 from app.api.dependencies import (
     AdminOfName,
     AppContext,
-    IngesterOfName,
     MergeTarget,
     Paging,
     Reader,
     ReaderOfName,
-    RequestKey,
     SketchName,
-    claim_of,
     sealed,
 )
 from app.api.errors import Responses, responses
 from app.api.inputs import MergeIn, SketchIn, example
-from app.api.outputs import PageOut, ReceiptOut, SketchOut
+from app.api.outputs import PageOut, SketchOut
 from app.core.errors import (
-    BadBatch,
-    BodyTooLarge,
     Conflict,
     IncompatibleSketches,
     InvalidNumber,
-    KeyReused,
     UnknownLedger,
     UnknownSketch,
-    UnsupportedMediaType,
 )
 from app.usecases import manage_sketches
 from app.usecases import merge_sketches as merging
-from app.usecases.ingest_events import ingest_events
 
 router = APIRouter()
 
@@ -107,74 +96,3 @@ def merge_sketches(name: MergeTarget, body: MergeIn, app: AppContext, caller: Ad
     for source in body.sources:
         caller.require_name(source)
     return SketchOut.of(merging.merge_sketches(app, name, body.sources, body.mode))
-
-
-async def _body(request: Request) -> bytes:
-    return await request.body()
-
-
-_EVENT = {
-    "oneOf": [
-        {"type": "string", "minLength": 1},
-        {
-            "type": "object",
-            "required": ["key"],
-            "additionalProperties": False,
-            "properties": {
-                "key": {"type": "string", "minLength": 1},
-                "count": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
-            },
-        },
-    ]
-}
-_BATCH = {
-    "required": True,
-    "content": {
-        "application/json": {
-            "schema": {
-                "type": "object",
-                "required": ["events"],
-                "additionalProperties": False,
-                "properties": {"events": {"type": "array", "items": _EVENT}},
-            },
-            "example": {
-                "events": [
-                    "/home",
-                    "/pricing",
-                    {"key": "/home", "count": 400},
-                    {"key": "/pricing", "count": 150},
-                ]
-            },
-        },
-        "text/plain": {"schema": {"type": "string"}, "example": "/home\n/pricing\n/home\n"},
-    },
-}
-
-
-@router.post(
-    "/v1/sketches/{name}/events",
-    tags=["events"],
-    openapi_extra={"requestBody": _BATCH},
-    responses=responses(BadBatch, UnknownSketch, BodyTooLarge, UnsupportedMediaType, KeyReused),
-)
-def post_events(
-    name: SketchName,
-    request: Request,
-    app: AppContext,
-    caller: IngesterOfName,
-    body: Annotated[bytes, Depends(_body)],
-    idempotency_key: RequestKey = None,
-) -> ReceiptOut:
-    """Count one batch of events, in the order given. Needs `ingest`.
-
-    JSON (`{"events": […]}`, an event is a key or `{"key": …, "count": …}`) or text, one key per line, in UTF-8. A key
-    has 1 to 512 bytes. `count` means that many separate events. A batch is atomic: one bad item refuses all of it and
-    the answer names the first hundred. The answer comes after the commit.
-    """
-    headers = request.headers
-    content_type = headers.get("content-type", "")
-    events = decode_events(content_type, headers.get("content-encoding", ""), body, app.max_items)
-    content = content_type.encode() + b"\0" + body
-    claim = claim_of(caller, "events", name, idempotency_key, content)
-    ingest_events(app, name, events, claim)
-    return ReceiptOut(accepted=sum(count for _, count in events))

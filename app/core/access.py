@@ -18,6 +18,7 @@ class Principal:
     scopes: frozenset[str]
     sketches: str  # a name, or a pattern with *
     secret: str = field(repr=False)  # the presented key: never stored, never logged
+    key_id: str | None = None  # none for the key that the environment gives
 
     def require(self, scope: Scope) -> None:
         if scope not in self.scopes and "admin" not in self.scopes:

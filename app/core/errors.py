@@ -86,6 +86,10 @@ class BadState(Refusal):
     title = "The bytes are not a sketch state"
 
 
+class Overloaded(Refusal):
+    title = "Too much is waiting to be counted"
+
+
 class Unavailable(Refusal):
     title = "The database cannot answer now"
 

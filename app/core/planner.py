@@ -17,7 +17,7 @@ from app.core.mechanisms.laplace_compact import LaplaceCompact
 from app.core.mechanisms.pmg import Pmg
 from app.core.mechanisms.reduced_approx import ReducedApprox
 from app.core.mechanisms.reduced_pure import ReducedPure
-from app.core.noise import Noise
+from app.core.noise import Draws, Noise
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
@@ -115,6 +115,15 @@ def released(offer: Offer, sketch: Sketch, universe: Universe | None, noise: Noi
         case LaplaceCompact() as mechanism, CompactSketch() if universe is not None:
             return mechanism.release_everywhere(sketch, universe, noise.laplace, noise.below)
     raise NoMechanism(f"{offer.mechanism} cannot release this sketch.")
+
+
+def draws(offer: Offer) -> Draws:
+    """What `released` will draw, whatever the sketch holds; a mechanism may draw a little more."""
+    match offer.calibrated:
+        case Gshm() as mechanism:
+            return Draws("gaussian", mechanism.sigma * mechanism.lattice, mechanism.k)
+        case mechanism:
+            return Draws("laplace", mechanism.scale, mechanism.k + 1)
 
 
 def _pmg(question: Question) -> Offer:

@@ -1,6 +1,6 @@
 """API keys."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from sqlalchemy import exists, select
@@ -21,6 +21,12 @@ def any_exist(session: Session) -> bool:
 
 def find(session: Session, key_id: str) -> KeyRow | None:
     return session.get(KeyRow, key_id)
+
+
+def revoked(session: Session, key_ids: Collection[str]) -> set[str]:
+    """Those of the keys that are revoked."""
+    query = select(KeyRow.id).where(KeyRow.id.in_(key_ids), KeyRow.revoked_at.is_not(None))
+    return set(session.connection().execute(query).scalars())
 
 
 def page(session: Session, after: str, limit: int) -> Sequence[KeyRow]:

@@ -1,9 +1,10 @@
 """Claims of idempotency keys, so that a retry finds the first request's result."""
 
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from hmac import compare_digest
 
-from sqlalchemy import select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from app.core.claims import Claim
@@ -21,9 +22,25 @@ def claim(session: Session, claim: Claim, now: datetime) -> RequestRow | None:
     if inserted(session, RequestRow, values):
         return None
     earlier = session.scalars(select(RequestRow).where(RequestRow.claim == claim.key)).one()
-    if not compare_digest(earlier.fingerprint, claim.fingerprint):
-        raise KeyReused("Send a retry exactly as the first request was, or use a new Idempotency-Key.")
+    require_same(claim, earlier.fingerprint)
     return earlier
+
+
+def require_same(claim: Claim, earlier_fingerprint: bytes) -> None:
+    if not compare_digest(earlier_fingerprint, claim.fingerprint):
+        raise KeyReused("Send a retry exactly as the first request was, or use a new Idempotency-Key.")
+
+
+def fingerprints(session: Session, claims: Collection[Claim]) -> dict[bytes, bytes]:
+    """Those of the claims that were staked before, by key: what was asked then."""
+    query = select(RequestRow.claim, RequestRow.fingerprint).where(RequestRow.claim.in_([one.key for one in claims]))
+    return {key: fingerprint for key, fingerprint in session.connection().execute(query)}  # noqa: C416
+
+
+def add(session: Session, claims: Sequence[Claim], now: datetime) -> None:
+    """Stake new claims. The caller holds the lock under which alone such claims are staked."""
+    rows = [{"claim": one.key, "fingerprint": one.fingerprint, "created_at": now} for one in claims]
+    session.connection().execute(insert(RequestRow), rows)
 
 
 def settle(session: Session, claim: Claim, snapshot_id: str) -> None:

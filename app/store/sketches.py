@@ -1,18 +1,16 @@
-"""Sketches: public parameters in one table, private state in another."""
+"""Sketches: their public parameters, and whose data they hold. What is in them: `states.py`."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.core.errors import BadState, UnknownSketch
-from app.core.sketches import state
-from app.core.sketches.state import Sketch
-from app.core.sketches.stream import StreamSketch
+from app.core.errors import UnknownSketch
 from app.core.universe import Universe, as_document, of_document
+from app.store import states
 from app.store.rows import inserted, like
-from app.store.tables import LineageRow, OriginRow, SketchRow, StateRow
+from app.store.tables import LineageRow, OriginRow, SketchRow
 
 
 def create(
@@ -41,7 +39,7 @@ def create(
     if not inserted(session, SketchRow, values):
         return False
     row = get(session, name)
-    session.add(StateRow(sketch_id=row.id, state=state.encode(StreamSketch.empty(k))))
+    states.create(session, row.id, k)
     session.add(LineageRow(sketch_id=row.id, ledger_id=ledger_id))
     session.add(OriginRow(sketch_id=row.id, origin_id=row.id))
     session.flush()
@@ -116,25 +114,8 @@ def universe(row: SketchRow) -> Universe | None:
     return None if row.universe is None else of_document(row.universe)
 
 
-def load(session: Session, row: SketchRow, *, for_update: bool) -> Sketch:
-    """The private counters. Writers lock the row, so that concurrent batches queue and none is lost."""
-    query = select(StateRow.state).where(StateRow.sketch_id == row.id)
-    stored = session.scalar(query.with_for_update() if for_update else query)
-    if stored is None:
-        raise UnknownSketch(f"The sketch {row.name!r} was deleted; its snapshots and ledger stay.")
-    try:
-        return state.decode(stored)
-    except BadState as error:  # not the client's doing
-        raise RuntimeError("the stored state of a sketch is damaged") from error
-
-
-def save(session: Session, row: SketchRow, sketch: Sketch) -> None:
-    statement = update(StateRow).where(StateRow.sketch_id == row.id).values(state=state.encode(sketch))
-    session.connection().execute(statement)
-
-
 def erase(session: Session, row: SketchRow, now: datetime) -> None:
     """Forget the data; the row stays, because its name must not come back with a fresh budget."""
-    session.connection().execute(delete(StateRow).where(StateRow.sketch_id == row.id))
+    states.erase(session, row)
     row.deleted_at = now
     session.flush()

@@ -122,6 +122,7 @@ class StateRow(Table):
     __tablename__ = "sketch_states"
 
     sketch_id: Mapped[int] = mapped_column(ForeignKey("sketches.id"), primary_key=True, autoincrement=False)
+    token: Mapped[int] = mapped_column(BigInteger)  # changes with the state; before it, so that it is read alone
     state: Mapped[bytes] = mapped_column(LargeBinary)
 
 

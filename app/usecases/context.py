@@ -6,11 +6,13 @@ from datetime import datetime
 
 from app.core.noise import Noise
 from app.store.database import Database
+from app.store.hot import HotSketches
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     database: Database
+    hot: HotSketches
     noise: Noise
     now: Callable[[], datetime]
     admin_key: str | None = field(repr=False)  # DISCREET_ADMIN_KEY

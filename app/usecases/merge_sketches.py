@@ -10,7 +10,7 @@ from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
-from app.store import sketches
+from app.store import sketches, states
 from app.store.tables import SketchRow
 from app.usecases import manage_sketches
 from app.usecases.context import Context
@@ -70,14 +70,14 @@ def _require_mergeable(session: Session, target: SketchRow, source: SketchRow) -
 
 
 def _merge(session: Session, target: SketchRow, source: SketchRow, mode: Mode) -> None:
-    into = sketches.load(session, target, for_update=True)
-    added = sketches.load(session, source, for_update=False)
+    into = states.load(session, target, for_update=True)
+    added = states.load(session, source, for_update=False)
     merged: CompactSketch | SummedSketch
     if mode == "compact":
         merged = _compact(target, into).merged(_compact(source, added))
     else:
         merged = _summed(target, into).plus(_summed(source, added))
-    sketches.save(session, target, merged)
+    states.save(session, target, merged)
     sketches.inherit(session, target, source)
     target.family = mode
     target.sources = merged.sources if isinstance(merged, SummedSketch) else 1

@@ -8,8 +8,9 @@ from sqlalchemy.orm import Session
 from app.core.budget import decimal_text
 from app.core.claims import Claim
 from app.core.histogram import Snapshot
-from app.core.planner import choose, released
-from app.store import ledger, requests, sketches, snapshots
+from app.core.noise import Noise
+from app.core.planner import choose, draws, released
+from app.store import ledger, requests, sketches, snapshots, states
 from app.store.tables import SketchRow
 from app.usecases import read_snapshots
 from app.usecases.context import Context
@@ -17,29 +18,38 @@ from app.usecases.plan_release import Terms
 
 
 def release_snapshot(context: Context, name: str, terms: Terms, mechanism: str, claim: Claim | None) -> Snapshot:
-    """Charge, draw, store, commit, and only then answer. A retry under the same claim gets the stored snapshot."""
+    """Charge, add noise, store, commit, and only then answer. A retry under the same claim gets the stored snapshot."""
+    noise = _noise(context, name, terms, mechanism, claim)
     with context.database.writing() as session:
         now = context.now()
         earlier = requests.claim(session, claim, now) if claim else None
         if earlier is not None:
             return read_snapshots.load(session, earlier.snapshot_id or "")
         row = sketches.lock_live(session, name)
-        snapshot = _release(context, session, row, terms, mechanism, now)
+        snapshot = _release(session, row, terms, mechanism, noise, now)
         snapshots.add(session, snapshot, row.id)
         if claim is not None:
             requests.settle(session, claim, snapshot.id)
     return snapshot
 
 
-def _release(
-    context: Context, session: Session, row: SketchRow, terms: Terms, mechanism: str, now: datetime
-) -> Snapshot:
+def _noise(context: Context, name: str, terms: Terms, mechanism: str, claim: Claim | None) -> Noise:
+    """Drawn before the transaction, which then holds its locks only briefly. What a release draws is public, so this
+    costs nothing but the draws; should the sketch change meanwhile, they do not fit and others are made."""
+    with context.database.reading() as session:
+        if claim is not None and requests.fingerprints(session, [claim]):
+            return context.noise  # a retry: nothing to draw
+        offer = choose(terms.about(sketches.get_live(session, name)), mechanism)
+    return context.noise.stocked(draws(offer))
+
+
+def _release(session: Session, row: SketchRow, terms: Terms, mechanism: str, noise: Noise, now: datetime) -> Snapshot:
     offer = choose(terms.about(row), mechanism)
     snapshot_id = uuid4().hex
     paid_by = sketches.ledger_ids(session, row)  # the row is locked, so no merge adds to them before the data are read
     payments = ledger.charge(session, paid_by, offer, snapshot_id, now)
-    sketch = sketches.load(session, row, for_update=False)
-    counts = released(offer, sketch, sketches.universe(row), context.noise)
+    sketch = states.load(session, row, for_update=False)
+    counts = released(offer, sketch, sketches.universe(row), noise)
     return Snapshot(
         id=snapshot_id,
         sketch=row.name,

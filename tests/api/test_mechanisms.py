@@ -9,7 +9,7 @@ from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
-from app.store import sketches
+from app.store import sketches, states
 from app.usecases.context import Context
 from tests.api.calls import post_events, problem, release
 
@@ -31,7 +31,7 @@ def _replace_state(context: Context, sketch: Sketch, family: str) -> None:
     with context.database.writing() as session:
         row = sketches.get(session, "views")
         row.family = family  # type: ignore[assignment]
-        sketches.save(session, row, sketch)
+        states.save(session, row, sketch)
 
 
 def test_a_sketch_with_a_universe_is_released_without_delta(client: TestClient) -> None:

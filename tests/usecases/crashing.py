@@ -22,12 +22,13 @@ from sqlalchemy.orm import Session
 
 from app.core.budget import Cost
 from app.core.claims import Claim
+from app.core.kernel import batch_of
 from app.main import build_context
 from app.settings import Settings
 from app.store.database import Database
 from app.usecases.audit_ledger import verify_ledgers
 from app.usecases.context import Context
-from app.usecases.ingest_events import ingest_events
+from app.usecases.ingest_events import Submission, ingest_events
 from app.usecases.plan_release import Terms
 from app.usecases.release_snapshot import release_snapshot
 from tests import books
@@ -36,7 +37,7 @@ _KILLED = -signal.SIGKILL
 
 
 def _ingest(context: Context, claim: Claim) -> None:
-    ingest_events(context, "views", [("a", 1)], claim)
+    ingest_events(context, "views", Submission(batch_of([("a", 1)]), claim))
 
 
 def _release(context: Context, claim: Claim) -> None:
@@ -69,8 +70,11 @@ def _kill_at(database: Database, moment: int, tell: int) -> None:
     def after(_c: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
         pass_moment(f"after {first_words(statement)}")
 
-    event.listen(Session, "before_commit", lambda _session: pass_moment("before commit"))
-    event.listen(Session, "after_commit", lambda _session: pass_moment("after commit"))
+    def ends(session: Session) -> str:
+        return "the end of reading" if "read_only" in str(session.get_bind().get_execution_options()) else "commit"
+
+    event.listen(Session, "before_commit", lambda session: pass_moment(f"before {ends(session)}"))
+    event.listen(Session, "after_commit", lambda session: pass_moment(f"after {ends(session)}"))
 
 
 def _in_child(url: str, moment: int, run: Callable[[Context], None]) -> tuple[bool, str]:

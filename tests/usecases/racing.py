@@ -12,10 +12,11 @@ from decimal import Decimal
 
 from app.core.budget import Cost
 from app.core.errors import BudgetExhausted, Refusal
+from app.core.kernel import batch_of
 from app.main import build_context
 from app.settings import Settings
 from app.usecases.context import Context
-from app.usecases.ingest_events import ingest_events
+from app.usecases.ingest_events import Submission, ingest_events
 from app.usecases.merge_sketches import merge_sketches
 from app.usecases.plan_release import Terms
 from app.usecases.release_snapshot import release_snapshot
@@ -37,7 +38,7 @@ def _merge(context: Context, choice: random.Random) -> None:
 
 
 def _post(context: Context, choice: random.Random) -> None:
-    ingest_events(context, choice.choice(BASES), [("a", 1)], None)
+    ingest_events(context, choice.choice(BASES), Submission(batch_of([("a", 1)])))
 
 
 def main(url: str, seed: str, operations: str) -> None:

@@ -9,11 +9,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from app.core.budget import Budget, Cost
 from app.core.errors import BudgetExhausted, Conflict, IncompatibleSketches, UnknownSketch
+from app.core.kernel import batch_of
 from app.main import build_context
 from app.settings import Settings
 from app.usecases import manage_ledgers, manage_sketches
 from app.usecases.audit_ledger import verify_ledgers
-from app.usecases.ingest_events import ingest_events
+from app.usecases.ingest_events import Submission, ingest_events
 from app.usecases.manage_sketches import OwnBudget, SketchSpec
 from app.usecases.merge_sketches import merge_sketches
 from app.usecases.plan_release import Terms
@@ -81,7 +82,7 @@ class Model(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES))
     def post(self, name: str) -> None:
         if name in self.holds:
-            ingest_events(self.context, name, [("k", 1)], None)
+            ingest_events(self.context, name, Submission(batch_of([("k", 1)])))
 
     @rule(name=st.sampled_from(NAMES))
     def delete(self, name: str) -> None:

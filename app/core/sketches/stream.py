@@ -6,7 +6,10 @@ carry the lemma, and a faster fold must keep them:
 
 - events are folded in arrival order; `(key, count)` is that many events in a row;
 - a counter that has fallen to zero stays until its slot is needed;
-- the slot that is reused is that of the smallest zero key, so eviction does not depend on the stream.
+- the slot that is reused is that of the smallest zero key, in an order on keys that does not depend on the stream
+  (`order.py`) and stays the same for the life of the sketch.
+
+This is the definition, in plain Python. `app/core/kernel` does the same in compiled code and is tested against it.
 
 The paper fills the sketch with dummy keys that sort after every real key. Here they are the `k - len(counters)`
 empty slots. Nothing is decremented while a slot is empty (it counts as zero), so a zero counter and an empty
@@ -17,6 +20,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
 from typing import Self
+
+from app.core.sketches.order import PLAIN, Order
 
 Events = Iterable[tuple[str, int]]  # key and how many events in a row, in arrival order
 
@@ -29,34 +34,36 @@ class StreamSketch:
 
     k: int
     counters: Mapping[str, int] = field(repr=False)  # private data: never in a log
+    order: Order = field(default=PLAIN, repr=False)
 
     @classmethod
-    def empty(cls, k: int) -> Self:
-        return cls(k, {})
+    def empty(cls, k: int, order: Order = PLAIN) -> Self:
+        return cls(k, {}, order)
 
     def extended(self, events: Events) -> "StreamSketch":
         """The sketch after these events too."""
-        fold = _Fold(self.k, self.counters)
+        fold = _Fold(self.k, self.counters, self.order)
         for key, count in events:
             fold.add(key, count)
-        return StreamSketch(self.k, fold.counters())
+        return StreamSketch(self.k, fold.counters(), self.order)
 
 
 class _Fold:
     """`alg:MG` with one shared offset in place of "decrement all".
 
-    A counter's value is its entry minus `offset`. The heap holds one (entry, key) per stored key, so its top is the
-    smallest key of the smallest counter; an entry there that has grown since is put right when it comes up. That is at
-    most one correction for each increment, so an item costs O(log k) whatever its count.
+    A counter's value is its entry minus `offset`. The heap holds one (entry, place, key) per stored key, so its top is
+    the first key in order of the smallest counter; an entry there that has grown since is put right when it comes up.
+    That is at most one correction for each increment, so an item costs O(log k) whatever its count.
     """
 
-    __slots__ = ("empty_slots", "entries", "heap", "offset")
+    __slots__ = ("empty_slots", "entries", "heap", "offset", "place")
 
-    def __init__(self, k: int, counters: Mapping[str, int]) -> None:
+    def __init__(self, k: int, counters: Mapping[str, int], order: Order) -> None:
         self.entries = dict(counters)
         self.offset = 0
         self.empty_slots = k - len(self.entries)
-        self.heap: list[tuple[int, str]] = []
+        self.place = order.place
+        self.heap: list[tuple[int, int, str]] = []
         if not self.empty_slots:
             self._fill_heap()
 
@@ -81,21 +88,21 @@ class _Fold:
         if count > 0:  # branch 3: the smallest counter is zero by now
             del self.entries[evicted]
             self.entries[key] = self.offset + count
-            heapreplace(self.heap, (self.offset + count, key))
+            heapreplace(self.heap, (self.offset + count, self.place(key), key))
 
     def _fill_heap(self) -> None:
         """As soon as the sketch is full, needed or not: the time must not tell whether a key was stored."""
-        self.heap = [(entry, key) for key, entry in self.entries.items()]
+        self.heap = [(entry, self.place(key), key) for key, entry in self.entries.items()]
         heapify(self.heap)
 
     def _smallest(self) -> tuple[int, str]:
-        """The smallest entry, and of equal ones that of the smallest key."""
+        """The smallest entry, and of equal ones that of the first key in order."""
         while True:
-            entry, key = self.heap[0]
+            entry, place, key = self.heap[0]
             current = self.entries[key]
             if entry == current:
                 return entry, key
-            heapreplace(self.heap, (current, key))
+            heapreplace(self.heap, (current, place, key))
 
     def counters(self) -> dict[str, int]:
         return {key: entry - self.offset for key, entry in self.entries.items()}

@@ -1,0 +1,70 @@
+"""Event batches: bytes in, one checked batch in arrival order out. A batch with a bad item is refused whole.
+
+A scanner of the kernel reads a plain body of the usual form. Where it gives up, and for other content types, a careful
+reader turns the bytes into items and `items.checked` turns items into events, or says which are bad. Strangers send
+these bytes: whatever they are, the answer is a batch or a `Refusal`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from app.api.decoding import arrow, columns, parquet, texts
+from app.api.decoding.compression import decompressed
+from app.api.decoding.items import Events, Limits, checked, require_few
+from app.core import kernel
+from app.core.errors import BadBatch, UnsupportedMediaType
+from app.core.kernel import Batch
+
+_SCANNERS: dict[str, Callable[[bytes, int], Batch | None]] = {
+    "application/json": kernel.scan_json,
+    "application/x-ndjson": kernel.scan_ndjson,
+    "text/plain": kernel.scan_lines,
+}
+_READERS: dict[str, Callable[[bytes, Limits], list[Any]]] = {
+    "application/json": texts.read_json,
+    "application/x-ndjson": texts.read_ndjson,
+    "text/plain": texts.read_lines,
+    "text/csv": columns.read_csv,
+    "application/vnd.apache.parquet": parquet.read_parquet,
+    "application/vnd.apache.arrow.stream": arrow.read_stream,
+}
+
+
+def decode_events(content_type: str, encoding: str, body: bytes, *, max_items: int, max_bytes: int) -> Batch:
+    """The limits hold for the decompressed body, and for what Parquet and Arrow compress inside it."""
+    media_type = _media_type(content_type)
+    plain = decompressed(encoding, body, max_bytes)
+    scan = _SCANNERS.get(media_type)
+    scanned = scan(plain, max_items) if scan else None
+    if scanned is not None:
+        return scanned
+    return kernel.batch_of(read_carefully(media_type, plain, Limits(items=max_items, bytes=max_bytes)))
+
+
+def read_carefully(media_type: str, plain: bytes, limits: Limits) -> Events:
+    """What the body means, or what is wrong with it and where."""
+    try:
+        items = _READERS[media_type](plain, limits)
+    except (ValueError, RecursionError):  # ValueError: not UTF-8, not JSON, or a number of absurd length
+        raise BadBatch(f"The body is not valid UTF-8 {media_type}.") from None  # the cause may quote events
+    require_few(len(items), limits)
+    return checked(items)
+
+
+def may_grow(content_type: str, encoding: str) -> bool:
+    """Whether a short body may become a long one, or needs a library that takes long to import."""
+    return bool(encoding) or "apache" in content_type
+
+
+def _media_type(content_type: str) -> str:
+    name, *parameters = content_type.split(";")
+    media_type = name.strip().lower()
+    if media_type not in _READERS or not all(_is_utf8(parameter) for parameter in parameters):
+        raise UnsupportedMediaType(f"Send Content-Type {' or '.join(_READERS)}, in UTF-8.")
+    return media_type
+
+
+def _is_utf8(parameter: str) -> bool:
+    """Whether a parameter is something else than a charset, or names the one that is taken."""
+    name, _, value = parameter.partition("=")
+    return name.strip().lower() != "charset" or value.strip().strip('"').lower() == "utf-8"

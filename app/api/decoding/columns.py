@@ -1,0 +1,80 @@
+"""Tables: which columns they must have, what a row is, and CSV (RFC 4180).
+
+Other columns are refused rather than ignored: who sends one expects that it counts.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from app.api.decoding.items import MAX_COUNT, MEMBERS, Fault, Limits, require_few
+from app.core.errors import BadBatch
+
+WRONG_TYPES = "The column key must be of a string type, and count of an integer type."
+_BOM = "\ufeff"
+_MAX_LINE = 4096  # a key of quotes alone, each doubled, and its count have a quarter of it
+
+
+def read_csv(body: bytes, limits: Limits) -> list[Any]:
+    """Records end with CR LF or LF. One that cannot be read is the last: nobody knows where the next would begin."""
+    lines = io.StringIO(body.decode("utf-8").removeprefix(_BOM), newline="\n")
+    records = csv.reader(_short(lines), strict=True)
+    names = _header(records)
+    items: list[Any] = []
+    try:
+        for record in records:
+            require_few(len(items) + 1, limits)
+            items.append(_csv_item(names, record))
+    except csv.Error:
+        items.append(Fault("the row is not valid CSV (RFC 4180), or a cell is far too long."))
+    return items
+
+
+def require_columns(names: Sequence[str]) -> None:
+    """The names are not quoted in the answer: without a header row they are events."""
+    if "key" not in names or len(set(names)) < len(names) or not set(names) <= set(MEMBERS):
+        raise BadBatch(
+            "A table has a column key and, optionally, a column count, each once and in lower case, and no other; "
+            "name them so (CSV: in a header row) and leave the others out."
+        )
+
+
+def row_items(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Any]:
+    return [_row_item(names, row) for row in rows]
+
+
+def _row_item(names: Sequence[str], row: Sequence[Any]) -> Any:
+    item = dict(zip(names, row, strict=True))
+    return Fault("a key must not be null.") if item["key"] is None else item
+
+
+def _short(lines: Iterable[str]) -> Iterator[str]:
+    """A line is at most one row, so a long one is a bad row: no list is made of its million commas."""
+    for line in lines:
+        if len(line) > _MAX_LINE:
+            raise csv.Error
+        yield line
+
+
+def _header(records: Iterable[list[str]]) -> list[str]:
+    try:
+        names = next(iter(records), [])
+    except csv.Error:
+        names = []
+    require_columns(names)
+    return names
+
+
+def _csv_item(names: Sequence[str], record: list[str]) -> Any:
+    if len(record) != len(names):
+        return Fault("a row must have a cell for each column of the header row.")
+    item: dict[str, Any] = dict(zip(names, record, strict=True))
+    if "count" in item:
+        item["count"] = _whole_number(item["count"])
+    return item
+
+
+def _whole_number(cell: str) -> int | None:
+    """Decimal digits alone: `int` would take signs, spaces, underscores and the digits of every script."""
+    return int(cell) if cell.isascii() and cell.isdigit() and len(cell) <= len(str(MAX_COUNT)) else None

@@ -1,0 +1,97 @@
+"""Content-Encoding: what was sent -> what was meant, and never more of it than the limit.
+
+Input goes to the decompressor in slices so small that what one of them can become is small too: a bomb costs the limit
+and one slice's output, then it is refused. Members of gzip and frames of zstd may follow each other.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import zstandard
+
+from app.core.errors import BadBatch, BodyTooLarge, UnsupportedMediaType
+
+MAX_WINDOW_BYTES = 8 * 1024 * 1024  # of zstd; RFC 9659 asks no more of a receiver. Levels up to 19 keep to it
+MAX_FRAMES = 1024  # an empty one has 9 bytes, and takes far more to set up
+_GZIP_SLICE = 4096  # deflate gives at most 1032 bytes for one
+_ZSTD_SLICE = 128  # a block of 4 bytes may stand for 128 KiB: 4 MiB
+_GZIP_WRAPPER = 16 + zlib.MAX_WBITS  # a gzip header and trailer, nothing else
+
+
+class _Decoder(Protocol):
+    """Of one member or frame."""
+
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+
+def decompressed(encoding: str, body: bytes, max_bytes: int) -> bytes:
+    name = encoding.strip().lower()
+    if name not in _ENCODINGS:
+        raise UnsupportedMediaType("Send Content-Encoding gzip, zstd or identity, and only one of them.")
+    chunks: list[bytes] = []
+    size = 0
+    for chunk in _ENCODINGS[name](body):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > max_bytes:
+            raise too_large(max_bytes)
+    return b"".join(chunks)
+
+
+def too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(f"A batch may have at most {max_bytes} bytes when decompressed; send several.")
+
+
+def _identity(body: bytes) -> Iterator[bytes]:
+    yield body
+
+
+def _gunzipped(body: bytes) -> Iterator[bytes]:
+    try:
+        yield from _frames(body, lambda: zlib.decompressobj(wbits=_GZIP_WRAPPER), _GZIP_SLICE)
+    except (zlib.error, EOFError):
+        raise BadBatch("The body is not whole and valid gzip, or something follows it.") from None
+
+
+def _unzstd(body: bytes) -> Iterator[bytes]:
+    context = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
+    try:
+        yield from _frames(body, context.decompressobj, _ZSTD_SLICE)
+    except (zstandard.ZstdError, EOFError):
+        raise BadBatch(
+            f"The body is not whole and valid zstd with a window of at most {MAX_WINDOW_BYTES // 2**20} MiB, "
+            "or something follows it."
+        ) from None
+
+
+_ENCODINGS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
+    "": _identity,
+    "identity": _identity,
+    "gzip": _gunzipped,
+    "x-gzip": _gunzipped,
+    "zstd": _unzstd,
+}
+
+
+def _frames(body: bytes, decoder: Callable[[], _Decoder], slice_bytes: int) -> Iterator[bytes]:
+    """The content of one frame after the other. EOFError if the last is cut off."""
+    at = 0
+    for _ in range(MAX_FRAMES):
+        frame = decoder()
+        while not frame.eof:
+            piece = body[at : at + slice_bytes]
+            if not piece:
+                raise EOFError
+            at += len(piece)
+            yield frame.decompress(piece)
+        at -= len(frame.unused_data)
+        if at == len(body):
+            return
+    raise BadBatch(f"The body has more than {MAX_FRAMES} compressed parts; compress it as one.")

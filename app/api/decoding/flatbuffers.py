@@ -1,0 +1,59 @@
+"""Just enough of FlatBuffers to read the sizes that an Arrow message declares, before they are believed.
+
+Every position is checked. What does not fit raises ValueError.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    data: bytes
+    at: int
+
+    @classmethod
+    def root(cls, data: bytes) -> Self:
+        return cls(data, unpacked("I", data, 0))
+
+    def number(self, slot: int, kind: str, default: int = 0) -> int:
+        at = self._field(slot)
+        return default if at is None else unpacked(kind, self.data, at)
+
+    def table(self, slot: int) -> "Table | None":
+        at = self._field(slot)
+        return None if at is None else self._followed(at)
+
+    def vector(self, slot: int) -> tuple[int, int]:
+        """Where the elements begin, and how many there are."""
+        at = self._field(slot)
+        if at is None:
+            return 0, 0
+        start = at + unpacked("I", self.data, at)
+        return start + 4, unpacked("I", self.data, start)
+
+    def tables(self, slot: int, *, at_most: int) -> "list[Table]":
+        start, length = self.vector(slot)
+        if length > at_most:
+            raise ValueError
+        return [self._followed(start + 4 * index) for index in range(length)]
+
+    def _followed(self, at: int) -> "Table":
+        return Table(self.data, at + unpacked("I", self.data, at))
+
+    def _field(self, slot: int) -> int | None:
+        vtable = self.at - unpacked("i", self.data, self.at)
+        entry = 4 + 2 * slot
+        if entry + 2 > unpacked("H", self.data, vtable):
+            return None
+        offset = unpacked("H", self.data, vtable + entry)
+        return self.at + offset if offset else None
+
+
+def unpacked(kind: str, data: bytes | memoryview, at: int) -> int:
+    """One little-endian number of a `struct` kind. (`struct` would count a negative position from the end.)"""
+    if at < 0 or at + struct.calcsize(kind) > len(data):
+        raise ValueError
+    (value,) = struct.unpack_from("<" + kind, data, at)
+    return int(value)

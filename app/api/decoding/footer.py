@@ -1,0 +1,175 @@
+"""The footer of a Parquet file: read in Python, and written anew with the few fields that are needed.
+
+pyarrow never sees the sender's footer. That one can be large in memory, carries a second schema of Arrow's own, and an
+odd one can end the process: some of pyarrow's accessors throw through C++ that expects no exception. Field numbers are
+those of parquet.thrift.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.api.decoding import thrift
+from app.api.decoding.columns import WRONG_TYPES, require_columns
+from app.api.decoding.flatbuffers import unpacked
+from app.api.decoding.thrift import BINARY, I32, I64, LIST, STRUCT, Fields
+from app.core.errors import BadBatch
+
+_MAGIC = b"PAR1"
+_MAX_BYTES = 256 * 1024
+_INT32, _INT64, _BYTE_ARRAY = 1, 2, 6  # Type
+_UTF8, _UINT_8, _INT_64 = 0, 11, 18  # ConvertedType; between the last two lie the other integers, by sign, then size
+_STRING, _INTEGER = 1, 10  # LogicalType
+_REPEATED = 2  # FieldRepetitionType
+_WIDTHS = (8, 16, 32, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: int
+    converted_type: int | None
+    repetition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One column of one row group."""
+
+    codec: int
+    values: int
+    size: int  # compressed
+    data_at: int
+    dictionary_at: int | None
+
+    @property
+    def start(self) -> int:
+        """Where pyarrow begins to read."""
+        return min(self.data_at, self.dictionary_at or self.data_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    rows: int
+    chunks: Sequence[Chunk]
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    columns: Sequence[Column]
+    groups: Sequence[Group]
+
+
+def split(body: bytes) -> tuple[memoryview, Footer]:
+    """The pages, and what the footer says of them."""
+    if len(body) < 12 or not body.startswith(_MAGIC) or not body.endswith(_MAGIC):
+        raise ValueError
+    size = unpacked("I", body, len(body) - 8)
+    if size > _MAX_BYTES:
+        raise BadBatch(f"The footer of a Parquet file may have at most {_MAX_BYTES} bytes; write larger row groups.")
+    start = len(body) - 8 - size
+    if start < len(_MAGIC):
+        raise ValueError
+    fields = thrift.Reader(memoryview(body)[start:-8]).read_struct()
+    columns = _columns(thrift.structs(fields, 2))
+    groups = [_group(group, len(columns)) for group in thrift.structs(fields, 4)]
+    return memoryview(body)[:start], Footer(columns, groups)
+
+
+def joined(pages: memoryview, footer: Footer) -> bytes:
+    """A file with the pages as they are and a footer of our own."""
+    written = thrift.written(_file(footer))
+    return b"".join((pages, written, len(written).to_bytes(4, "little"), _MAGIC))
+
+
+def _columns(elements: Sequence[Fields]) -> list[Column]:
+    root, *leaves = elements
+    names = [bytes(leaf.get(4, (0, b""))[1]).decode() for leaf in leaves]
+    if thrift.number(root, 5) != len(leaves) or any(5 in leaf for leaf in leaves):
+        raise BadBatch(WRONG_TYPES)  # a column with columns in it
+    require_columns(names)
+    return [_column(name, leaf) for name, leaf in zip(names, leaves, strict=True)]
+
+
+def _column(name: str, leaf: Fields) -> Column:
+    kind, repetition = thrift.number(leaf, 1), thrift.number(leaf, 3)
+    converted = _converted(leaf)
+    text = kind == _BYTE_ARRAY and converted == _UTF8
+    whole = kind in (_INT32, _INT64) and (converted is None or _UINT_8 <= converted <= _INT_64)
+    if not (whole if name == "count" else text) or repetition >= _REPEATED:
+        raise BadBatch(WRONG_TYPES)
+    return Column(name, kind, converted, repetition)
+
+
+def _converted(leaf: Fields) -> int | None:
+    """The older annotation says all that is needed; where a writer left it out, it follows from the newer one."""
+    if 6 in leaf:
+        return thrift.number(leaf, 6)
+    if 10 not in leaf:
+        return None
+    ((logical, (_, parameters)),) = thrift.struct(leaf, 10).items()
+    if logical == _STRING:
+        return _UTF8
+    if logical != _INTEGER:
+        raise BadBatch(WRONG_TYPES)
+    width, signed = int(parameters[1][1][0]), parameters[2][0] == thrift.TRUE
+    return _UINT_8 + _WIDTHS.index(width) + len(_WIDTHS) * int(signed)
+
+
+def _group(group: Fields, columns: int) -> Group:
+    rows = thrift.number(group, 3, I64)
+    chunks = [_chunk(chunk) for chunk in thrift.structs(group, 1)]
+    if len(chunks) != columns or any(chunk.values != rows for chunk in chunks):
+        raise ValueError
+    return Group(rows, chunks)
+
+
+def _chunk(chunk: Fields) -> Chunk:
+    if not chunk.keys().isdisjoint((1, 8, 9)):  # in another file, or encrypted
+        raise ValueError
+    metadata = thrift.struct(chunk, 3)
+    return Chunk(
+        codec=thrift.number(metadata, 4),
+        values=thrift.number(metadata, 5, I64),
+        size=thrift.number(metadata, 7, I64),
+        data_at=thrift.number(metadata, 9, I64),
+        dictionary_at=thrift.number(metadata, 11, I64) if 11 in metadata else None,
+    )
+
+
+def _file(footer: Footer) -> Fields:
+    root: Fields = {4: (BINARY, b"schema"), 5: (I32, len(footer.columns))}
+    groups = [_written_group(group, footer.columns) for group in footer.groups]
+    return {
+        1: (I32, 2),
+        2: (LIST, (STRUCT, [root, *(_written_column(column) for column in footer.columns)])),
+        3: (I64, sum(group.rows for group in footer.groups)),
+        4: (LIST, (STRUCT, groups)),
+    }
+
+
+def _written_column(column: Column) -> Fields:
+    name = column.name.encode()
+    fields: Fields = {1: (I32, column.type), 3: (I32, column.repetition), 4: (BINARY, name)}
+    return fields if column.converted_type is None else fields | {6: (I32, column.converted_type)}
+
+
+def _written_group(group: Group, columns: Sequence[Column]) -> Fields:
+    chunks = [_written_chunk(chunk, column) for chunk, column in zip(group.chunks, columns, strict=True)]
+    size = sum(chunk.size for chunk in group.chunks)
+    return {1: (LIST, (STRUCT, chunks)), 2: (I64, size), 3: (I64, group.rows)}
+
+
+def _written_chunk(chunk: Chunk, column: Column) -> Fields:
+    metadata: Fields = {
+        1: (I32, column.type),
+        2: (LIST, (I32, [0, 3, 8])),  # not looked at: each page names its own
+        3: (LIST, (BINARY, [column.name.encode()])),
+        4: (I32, chunk.codec),
+        5: (I64, chunk.values),
+        6: (I64, chunk.size),
+        7: (I64, chunk.size),
+        9: (I64, chunk.data_at),
+    }
+    if chunk.dictionary_at is not None:
+        metadata[11] = I64, chunk.dictionary_at
+    return {2: (I64, 0), 3: (STRUCT, metadata)}

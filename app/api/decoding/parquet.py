@@ -1,0 +1,80 @@
+"""Parquet files.
+
+A page declares its decompressed size in its own header, and pyarrow allocates that. So the page headers are read first,
+in Python, where pyarrow will look for them, and their rows and sizes added up. Encodings that can grow without
+compression (DELTA_BYTE_ARRAY repeats prefixes) are refused. The footer is replaced: see footer.py.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from app.api.decoding import arrow as arrows
+from app.api.decoding import footer, thrift
+from app.api.decoding.compression import too_large
+from app.api.decoding.footer import Chunk, Footer
+from app.api.decoding.items import Limits, require_few
+from app.core.errors import BadBatch
+
+_MAX_HEADERS_BYTES = 256 * 1024  # of all pages together; a hundred each, or a few thousand with statistics
+_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3  # PageType in parquet.thrift
+_HEADER_FIELD = {_DATA_PAGE: 5, _DICTIONARY_PAGE: 7, _DATA_PAGE_V2: 8}
+_ENCODING_FIELD = {_DATA_PAGE: 2, _DICTIONARY_PAGE: 2, _DATA_PAGE_V2: 4}
+_ENCODINGS = (0, 2, 8)  # PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY
+
+
+def read_parquet(body: bytes, limits: Limits) -> list[Any]:
+    arrow = arrows.imported()
+    return arrows.guarded("The body is not a valid Parquet file.", lambda: _file_items(arrow, body, limits))
+
+
+def _file_items(arrow: Any, body: bytes, limits: Limits) -> list[Any]:
+    from pyarrow.parquet import ParquetFile
+
+    pages, described = footer.split(body)
+    _require_bounded(pages, described, limits)
+    with ParquetFile(
+        arrow.BufferReader(footer.joined(pages, described)),
+        read_dictionary=["key"],  # one long value in a hundred thousand rows stays one
+        pre_buffer=False,  # which would use threads
+    ) as file:
+        arrows.require_types(arrow, file.schema_arrow)
+        table = file.read(use_threads=False)
+    return arrows.batch_items(arrow, table.to_batches(), limits)
+
+
+def _require_bounded(pages: memoryview, described: Footer, limits: Limits) -> None:
+    require_few(sum(group.rows for group in described.groups), limits)
+    size = headers = 0
+    for chunk in (chunk for group in described.groups for chunk in group.chunks):
+        for header_size, page_size in _page_sizes(chunk, pages, limits):
+            headers += header_size
+            size += page_size
+            if headers > _MAX_HEADERS_BYTES:
+                raise BadBatch("The page headers of the Parquet file are too long; write fewer and larger pages.")
+            if size > limits.bytes:
+                raise too_large(limits.bytes)
+
+
+def _page_sizes(chunk: Chunk, pages: memoryview, limits: Limits) -> Iterator[tuple[int, int]]:
+    """Of the header, and of the decompressed page: for each page that pyarrow will read, until all values were seen."""
+    at, end = chunk.start, chunk.start + chunk.size
+    values = 0
+    while values < chunk.values:
+        reader = thrift.Reader(pages[: min(end, at + _MAX_HEADERS_BYTES)], at)
+        header = reader.read_struct()
+        is_data, length = _described_page(header)
+        require_few(length, limits)
+        values += length if is_data else 0
+        yield reader.at - at, thrift.number(header, 2)
+        at = reader.at + thrift.number(header, 3)
+        if at > min(end, len(pages)) or values > chunk.values:
+            raise ValueError
+
+
+def _described_page(header: thrift.Fields) -> tuple[bool, int]:
+    """Whether it holds data (else a dictionary), and how many values."""
+    kind = thrift.number(header, 1)
+    page = thrift.struct(header, _HEADER_FIELD.get(kind, -1))
+    if thrift.number(page, _ENCODING_FIELD[kind]) not in _ENCODINGS:
+        raise BadBatch("Write the Parquet file with the encodings PLAIN and RLE_DICTIONARY alone.")
+    return kind != _DICTIONARY_PAGE, thrift.number(page, 1)

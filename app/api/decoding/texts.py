@@ -1,0 +1,93 @@
+"""JSON, NDJSON and plain lines: the careful readers, which say what a body means.
+
+`json_items`, `ndjson_items` and `line_items` know no limits; `read_…` refuses a body that is certainly too long first.
+They raise ValueError or RecursionError where the body as a whole cannot be read.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from app.api.decoding.items import Fault, Limits, require_few
+from app.core.errors import BadBatch
+
+_MARKS = b",[{"
+_MARK, _QUOTE = 1, 2
+_CODES = bytes(_MARK if byte in _MARKS else _QUOTE if byte == ord('"') else 0 for byte in range(256))
+_CHUNK = 2**16
+_MARKS_PER_ITEM = 8  # {"key": …, "count": …} and its comma are three; a member may be repeated
+
+
+def read_json(body: bytes, limits: Limits) -> list[Any]:
+    _require_few_marks(body, limits)
+    return json_items(body)
+
+
+def read_ndjson(body: bytes, limits: Limits) -> list[Any]:
+    _require_few_lines(body, limits)
+    _require_few_marks(body, limits)
+    return ndjson_items(body)
+
+
+def read_lines(body: bytes, limits: Limits) -> list[Any]:
+    _require_few_lines(body, limits)
+    return line_items(body)
+
+
+def json_items(body: bytes) -> list[Any]:
+    document = _parsed(body.decode("utf-8"))
+    if not isinstance(document, dict) or set(document) != {"events"} or not isinstance(document["events"], list):
+        raise BadBatch('The body must be {"events": [ … ]} and nothing else.')
+    return document["events"]
+
+
+def ndjson_items(body: bytes) -> list[Any]:
+    return [_line_item(line) for line in line_items(body)]
+
+
+def line_items(body: bytes) -> list[Any]:
+    """One key per line; the last line may end with a line feed, and lines may end with CR LF."""
+    lines = body.decode("utf-8").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def _line_item(line: str) -> Any:
+    if not line.strip():
+        return Fault("the line is blank; write one item per line.")
+    try:
+        return _parsed(line)
+    except (ValueError, RecursionError):
+        return Fault("the line is not valid JSON.")
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _require_few_lines(body: bytes, limits: Limits) -> None:
+    require_few(body.count(b"\n") + (body[-1:] not in (b"", b"\n")), limits)
+
+
+def _require_few_marks(body: bytes, limits: Limits) -> None:
+    """JSON takes up to thirty times its bytes when parsed: `{},{},{}` by the million is refused before it is."""
+    most = _MARKS_PER_ITEM * (limits.items + 1)
+    if sum(map(body.count, _MARKS)) > most and _marks_outside_strings(body) > most:
+        require_few(limits.items + 1, limits)
+
+
+def _marks_outside_strings(body: bytes) -> int:
+    codes = body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(_CODES)
+    marks = inside = 0
+    for start in range(0, len(codes), _CHUNK):
+        chunk = np.frombuffer(codes[start : start + _CHUNK], np.uint8)
+        quoted = np.bitwise_xor.accumulate(chunk & _QUOTE) ^ np.uint8(inside)
+        marks += int(np.count_nonzero((chunk == _MARK) & (quoted == 0)))
+        inside = int(quoted[-1])
+    return marks

@@ -1,0 +1,180 @@
+"""Events: the one hot path. A plain route that reads bytes and answers bytes, documented like any other."""
+
+import asyncio
+import re
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from app.api.decoding import decode_events, may_grow
+from app.api.dependencies import REQUEST_KEY, IngesterOfName, RequestKey, SketchName, claim_of
+from app.api.errors import responses
+from app.api.inputs import NAME
+from app.api.intake import Intake
+from app.api.outputs import ReceiptOut
+from app.core.access import Principal
+from app.core.errors import (
+    BadBatch,
+    BodyTooLarge,
+    InvalidRequest,
+    KeyReused,
+    Overloaded,
+    Unauthenticated,
+    UnknownSketch,
+    UnsupportedMediaType,
+)
+from app.usecases.context import Context
+from app.usecases.group_commit import GroupCommit
+from app.usecases.ingest_events import Submission
+from app.usecases.manage_keys import RecentCallers, authenticate
+
+_LARGE_BYTES = 16 * 1024  # a body that is not decoded on the event loop, which must never wait
+_NAME = re.compile(NAME)
+_KEY = re.compile(REQUEST_KEY)
+
+
+class Ingest:
+    """What the route needs, made once for the app."""
+
+    def __init__(self, context: Context, intake: Intake) -> None:
+        self.context = context
+        self.intake = intake
+        self.commits = GroupCommit(context)
+        self.callers = RecentCallers()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        name: str = scope["path_params"]["name"]
+        caller = await self._caller(headers.get("authorization", ""))
+        caller.require("ingest")
+        caller.require_name(name)
+        request_key = headers.get("idempotency-key")
+        _require_form(name, request_key)
+        with self.intake.admit() as admission:
+            body = await admission.body(receive, _declared(headers))
+            content_type, encoding = headers.get("content-type", ""), ",".join(headers.getlist("content-encoding"))
+            large = len(body) > _LARGE_BYTES or may_grow(content_type, encoding)
+            decode = partial(self._submission, caller, name, request_key, content_type, encoding, body)
+            submission = await asyncio.to_thread(decode) if large else decode()
+            await self.commits.ingest(name, submission)
+        await _answer(send, b'{"accepted":%d}' % submission.batch.events)
+
+    async def _caller(self, authorization: str) -> Principal:
+        scheme, _, secret = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not secret:
+            raise Unauthenticated("Send a key as: Authorization: Bearer <key>.")
+        caller = self.callers.find(secret)
+        if caller is None:
+            caller = await asyncio.to_thread(authenticate, self.context, secret)
+            self.callers.remember(caller)
+        return caller
+
+    def _submission(
+        self, caller: Principal, name: str, request_key: str | None, content_type: str, encoding: str, body: bytes
+    ) -> Submission:
+        batch = decode_events(
+            content_type, encoding, body, max_items=self.context.max_items, max_bytes=self.intake.max_body_bytes
+        )
+        content = b"\0".join((content_type.encode(), encoding.encode(), body)) if request_key else b""
+        return Submission(batch, claim_of(caller, "events", name, request_key, content), caller.key_id)
+
+    def close(self) -> None:
+        self.commits.close()
+
+
+def _require_form(name: str, request_key: str | None) -> None:
+    if not _NAME.match(name):
+        raise InvalidRequest("path/name: a name has lower-case letters, digits, '.', '_' and '-', at most 100.")
+    if request_key is not None and not _KEY.match(request_key):
+        raise InvalidRequest("header/Idempotency-Key: send 1 to 255 printable ASCII characters without spaces.")
+
+
+def _declared(headers: Headers) -> int | None:
+    length = headers.get("content-length", "")
+    return int(length[:18]) if length.isdecimal() else None  # cut: what has 18 digits is too large anyway
+
+
+async def _answer(send: Send, body: bytes) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class _Plain(APIRoute):
+    """FastAPI documents and finds the route; the request goes to `Ingest` as it is."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in (self.methods or ()):
+            await super().handle(scope, receive, send)  # says which methods there are
+            return
+        await scope["app"].state.ingest(scope, receive, send)
+
+
+router = APIRouter(route_class=_Plain)
+
+_EVENT = {
+    "oneOf": [
+        {"type": "string", "minLength": 1},
+        {
+            "type": "object",
+            "required": ["key"],
+            "additionalProperties": False,
+            "properties": {
+                "key": {"type": "string", "minLength": 1},
+                "count": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+            },
+        },
+    ]
+}
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_BATCH: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "required": ["events"],
+                "additionalProperties": False,
+                "properties": {"events": {"type": "array", "items": _EVENT}},
+            },
+            "example": {
+                "events": [
+                    "/home",
+                    "/pricing",
+                    {"key": "/home", "count": 400},
+                    {"key": "/pricing", "count": 150},
+                ]
+            },
+        },
+        "application/x-ndjson": {
+            "schema": {"type": "string"},
+            "example": '"/home"\n{"key": "/pricing", "count": 150}\n',
+        },
+        "text/plain": {"schema": {"type": "string"}, "example": "/home\n/pricing\n/home\n"},
+        "text/csv": {"schema": {"type": "string"}, "example": "key,count\n/home,400\n/pricing,150\n"},
+        "application/vnd.apache.parquet": _BINARY,
+        "application/vnd.apache.arrow.stream": _BINARY,
+    },
+}
+
+
+@router.post(
+    "/v1/sketches/{name}/events",
+    tags=["events"],
+    openapi_extra={"requestBody": _BATCH},
+    responses=responses(BadBatch, UnknownSketch, BodyTooLarge, UnsupportedMediaType, KeyReused, Overloaded),
+)
+def post_events(name: SketchName, caller: IngesterOfName, idempotency_key: RequestKey = None) -> ReceiptOut:
+    """Count one batch of events, in the order given. Needs `ingest`.
+
+    JSON (`{"events": […]}`, an event is a key or `{"key": …, "count": …}`), NDJSON (one such event a line), text (one
+    key a line), CSV, Parquet or Arrow (a column `key`, perhaps `count`), in UTF-8; with `Content-Encoding: gzip` or
+    `zstd` if you like. A key has 1 to 512 bytes. `count` means that many separate events. A batch is atomic: one bad
+    item refuses all of it and the answer names the first hundred. The answer comes after the commit; batches that are
+    sent at the same time share one. 503 `overloaded`: nothing was counted, send it again after `Retry-After`.
+    """
+    raise NotImplementedError("`_Plain` hands requests to `Ingest`; this is what the documentation is made from")

@@ -1,0 +1,77 @@
+"""Bodies of events into stream sketches, at the speed of the machine where a compiler was at hand.
+
+`scanning.pyx` and `folding.pyx` are compiled when the package is installed; `twin.py` takes over where they are not.
+Callers need not know which runs: a scanner that answers None asks for the careful reader, and a fold is a fold.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from app.core.kernel import twin
+from app.core.sketches import state
+from app.core.sketches.order import multipliers
+
+try:
+    from app.core.kernel import folding, scanning
+
+    NATIVE = True
+except ImportError:
+    NATIVE = False
+
+
+class Batch(Protocol):
+    """Checked events in arrival order: for each item a key and how many events in a row."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def events(self) -> int: ...
+
+    def pairs(self) -> list[tuple[str, int]]: ...
+
+
+def batch_of(pairs: Sequence[tuple[str, int]]) -> Batch:
+    """A batch of keys and counts that were checked already."""
+    return scanning.Batch.of(pairs) if NATIVE else twin.Batch(pairs)
+
+
+def scan_json(body: bytes, max_items: int) -> Batch | None:
+    return scanning.scan_json(body, max_items) if NATIVE else None
+
+
+def scan_ndjson(body: bytes, max_items: int) -> Batch | None:
+    return scanning.scan_ndjson(body, max_items) if NATIVE else None
+
+
+def scan_lines(body: bytes, max_items: int) -> Batch | None:
+    return scanning.scan_lines(body, max_items) if NATIVE else None
+
+
+class Fold:
+    """A stored stream sketch that takes batches. For one thread at a time; worthless once `add` has raised."""
+
+    def __init__(self, stored: bytes) -> None:
+        self._fold: Any = _opened(stored)
+
+    def add(self, batch: Batch) -> None:
+        try:
+            self._fold.add(batch)
+        except OverflowError:  # raised before anything changed: the counters need the wide form
+            self._fold = twin.Fold(self._fold.state())
+            self._fold.add(batch)
+
+    def state(self) -> bytes:
+        """The bytes to store."""
+        stored: bytes = self._fold.state()
+        return stored
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes, about."""
+        size: int = self._fold.nbytes
+        return size
+
+
+def _opened(stored: bytes) -> Any:
+    secret = state.narrow_stream_secret(stored)
+    return folding.Fold(stored, multipliers(secret)) if NATIVE and secret else twin.Fold(stored)

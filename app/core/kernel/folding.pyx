@@ -1,0 +1,486 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""`alg:MG` in compiled code, working inside the bytes that the database stores (`sketches/state.py`, version 2).
+
+What `sketches/stream.py` defines, and what is tested to be equal to it, event by event:
+
+- A key is found by a table of open addressing that compares full keys. Its index is the low bits of the key's hash; the
+  eviction order starts with the high bits, so a batch in that order does not cluster in the table.
+- A counter is its entry minus the shared offset, so "decrement all" is one addition.
+- Entries lie in a radix heap: bucket b holds the slots whose entry first differs from `level` in bit b − 1; a slot whose
+  entry has grown meanwhile is put right when its bucket is opened. Opening the lowest bucket finds the next level,
+  `level` moves there, and the slots at that level, the zeros to be, are sorted once. A slot moves down at most once for
+  each bit of its counter, so an event costs a constant for all but contrived counts.
+- The text of a key goes into the room of the key that it replaces, if that is large enough.
+
+Not for two threads at once: whoever adds owns the fold.
+"""
+
+from libc.stdint cimport UINT32_MAX, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcmp, memcpy, memset
+
+from app.core.kernel.scanning cimport Batch, Item
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+    #error "the stored form is little-endian; this machine runs the Python fold"
+    #endif
+
+    /* sketches/order.py: the length and the words of a key, times the multipliers, mod 2^128; the upper half, mixed. */
+    static inline uint64_t tail_word(const unsigned char *key, uint32_t length) {
+        uint32_t rest = length & 7;
+        uint64_t word = 0;
+        if (length >= 8) {
+            memcpy(&word, key + length - 8, 8);
+            return word >> (8 * (8 - rest));
+        }
+        for (uint32_t i = 0; i < rest; i++) word |= (uint64_t)key[i] << (8 * i);
+        return word;
+    }
+    static inline uint64_t place_of(const unsigned char *key, uint32_t length, const uint64_t *multipliers) {
+        unsigned __int128 low = (unsigned __int128)multipliers[0] * length;
+        uint64_t high = multipliers[1] * length, word;
+        const uint64_t *next = multipliers + 2;
+        for (uint32_t at = 0; at + 8 <= length; at += 8, next += 2) {
+            memcpy(&word, key + at, 8);
+            low += (unsigned __int128)next[0] * word;
+            high += next[1] * word;
+        }
+        if (length & 7) {
+            word = tail_word(key, length);
+            low += (unsigned __int128)next[0] * word;
+            high += next[1] * word;
+        }
+        word = high + (uint64_t)(low >> 64);
+        word = (word ^ (word >> 33)) * 0xff51afd7ed558ccdULL;
+        word = (word ^ (word >> 33)) * 0xc4ceb9fe1a85ec53ULL;
+        return word ^ (word >> 33);
+    }
+    static inline int bucket_of(uint64_t entry, uint64_t level) {
+        return entry == level ? 0 : 64 - __builtin_clzll(entry ^ level);
+    }
+    static inline void soon(const void *place) { __builtin_prefetch(place); }
+    static inline int lowest_bits(uint32_t number) { return 31 - __builtin_clz(number); }
+    """
+    uint64_t place_of(const unsigned char*, uint32_t, const uint64_t*) nogil
+    int bucket_of(uint64_t, uint64_t) nogil
+    void soon(const void*) nogil
+    int lowest_bits(uint32_t) nogil
+
+cdef packed struct Header:
+    uint8_t magic[4]
+    uint8_t version
+    uint8_t family
+    uint8_t width
+    uint8_t zero
+    uint32_t k
+    uint32_t stored
+    uint32_t sources
+    uint32_t text_size
+    uint32_t text_used
+    uint32_t zeros
+    uint64_t offset
+    uint8_t secret[16]
+    uint64_t end
+
+cdef struct Slot:
+    uint64_t entry
+    uint32_t start  # of the key in the text
+    uint16_t length
+    uint16_t room
+
+cdef struct Link:
+    uint64_t place  # the hash of the key
+    uint32_t following  # in the bucket
+    uint32_t unused
+
+cdef enum:
+    BUCKETS = 65
+    MULTIPLIERS = 65
+    MAX_K = 65536
+    MAX_KEY_BYTES = 512
+    ROOM = 16
+    AHEAD = 6  # evictions, so that their slots are on their way
+    BLOCK = 32  # hashes that are made ahead, so that the table's lines are on their way
+cdef uint32_t NONE = UINT32_MAX
+cdef uint64_t LARGEST = <uint64_t>1 << 62
+
+
+cdef inline uint32_t _room(uint32_t length) noexcept nogil:
+    return (length + ROOM - 1) // ROOM * ROOM
+
+
+cdef class Fold:
+    cdef Header* header  # the start of the stored bytes
+    cdef size_t size
+    cdef Slot* slots
+    cdef unsigned char* text
+
+    cdef uint64_t multipliers[2 * MULTIPLIERS]
+    cdef uint64_t most  # no entry is larger
+    cdef Link* links  # one for each slot
+    cdef uint64_t* table  # upper half of a hash, and slot + 1; 0 where it is empty
+    cdef uint64_t mask
+
+    cdef uint64_t level  # no entry is smaller
+    cdef uint32_t heads[BUCKETS]
+    cdef uint32_t* zeros  # the slots that were at `level` when it was opened, in order; those before zero_at are gone
+    cdef uint32_t zero_at, zero_count
+    cdef uint32_t* scratch
+
+    def __cinit__(self, bytes state not None, bytes multipliers not None):
+        if len(multipliers) != sizeof(self.multipliers):
+            raise ValueError("wrong multipliers")
+        memcpy(self.multipliers, <const char*>multipliers, sizeof(self.multipliers))
+        self._load(state)
+        self._index()
+        if self.header.stored == self.header.k:
+            self._open()
+
+    def __dealloc__(self):
+        free(self.header)
+        free(self.links)
+        free(self.table)
+        free(self.zeros)
+        free(self.scratch)
+
+    def add(self, Batch batch not None):
+        """Fold the batch in. OverflowError, and nothing changed, where counters could need more than 63 bits."""
+        cdef int status
+        if self.most + batch.total > LARGEST:
+            self._rebase()
+            if self.most + batch.total > LARGEST:
+                raise OverflowError("the counters need the wide form")
+        self.most += batch.total
+        with nogil:
+            status = self._add(batch.text, batch.items, batch.size)
+        if status != 0:
+            raise MemoryError
+
+    def state(self):
+        """The bytes to store."""
+        return (<const char*>self.header)[:self.size]
+
+    @property
+    def nbytes(self):
+        """The memory that the fold takes, about."""
+        return self.size + 8 * (self.mask + 1) + 28 * self.header.k + sizeof(self.multipliers) + 512
+
+    # Loading
+
+    cdef int _load(self, bytes state) except -1:
+        cdef Header* found = <Header*><char*>state
+        cdef size_t size = len(state)
+        cdef Slot* slot
+        cdef uint32_t at
+        if size < sizeof(Header) or memcmp(found.magic, b"DSCR\x02\x01\x08\x00", 8) != 0:
+            raise ValueError("not the narrow form of a stream sketch")
+        if not 1 <= found.k <= MAX_K or found.stored > found.k or (found.offset and found.stored < found.k):
+            raise ValueError("the header is damaged")
+        if found.text_used > found.text_size or found.text_size < found.k * ROOM:  # `_move` doubles it: never zero
+            raise ValueError("the text is too small")
+        if size != sizeof(Header) + <size_t>found.k * sizeof(Slot) + found.text_size:
+            raise ValueError("the lengths do not add up")
+        self.header = <Header*>malloc(size)
+        if self.header == NULL:
+            raise MemoryError
+        memcpy(self.header, found, size)
+        self._point(size)
+        for at in range(self.header.stored):
+            slot = &self.slots[at]
+            if not 1 <= slot.length <= MAX_KEY_BYTES or slot.length > slot.room:
+                raise ValueError("a key has a length that no key has")
+            if <uint64_t>slot.start + slot.room > self.header.text_used:
+                raise ValueError("a key lies outside the text")
+            if slot.entry < self.header.offset:
+                raise ValueError("a counter is negative")
+        self._find_most()
+        if self.most > LARGEST:
+            raise ValueError("a counter is too large")
+        return 0
+
+    cdef void _point(self, size_t size) noexcept nogil:
+        self.size = size
+        self.slots = <Slot*>(<unsigned char*>self.header + sizeof(Header))
+        self.text = <unsigned char*>(self.slots + self.header.k)
+
+    cdef void _find_most(self) noexcept nogil:
+        cdef uint32_t slot
+        self.most = self.header.offset
+        for slot in range(self.header.stored):
+            if self.slots[slot].entry > self.most:
+                self.most = self.slots[slot].entry
+
+    cdef void _rebase(self) noexcept nogil:
+        """The same counters with an offset of zero."""
+        cdef uint32_t slot
+        for slot in range(self.header.stored):
+            self.slots[slot].entry -= self.header.offset
+        self.header.offset = 0
+        self._find_most()
+        if self.header.stored == self.header.k:
+            self._open()
+
+    cdef int _index(self) except -1:
+        cdef uint32_t k = self.header.k, slot
+        cdef uint64_t size = 4
+        while size < 4 * <uint64_t>k:
+            size *= 2
+        self.mask = size - 1
+        self.links = <Link*>malloc(k * sizeof(Link))
+        self.table = <uint64_t*>calloc(size, sizeof(uint64_t))
+        self.zeros = <uint32_t*>malloc(k * sizeof(uint32_t))
+        self.scratch = <uint32_t*>malloc((2 * <size_t>k + 1) * sizeof(uint32_t))
+        if not (self.links and self.table and self.zeros and self.scratch):
+            raise MemoryError
+        for slot in range(self.header.stored):
+            self.links[slot].place = place_of(
+                self.text + self.slots[slot].start, self.slots[slot].length, self.multipliers
+            )
+            self._enter(slot)
+        return 0
+
+    # The table
+
+    cdef inline uint32_t _find(self, const unsigned char* key, uint32_t length, uint64_t place) noexcept nogil:
+        cdef uint64_t at = place & self.mask, found
+        cdef Slot* slot
+        while True:
+            found = self.table[at]
+            if found == 0:
+                return NONE
+            if found >> 32 == place >> 32:
+                slot = &self.slots[<uint32_t>found - 1]
+                if slot.length == length and memcmp(self.text + slot.start, key, length) == 0:
+                    return <uint32_t>found - 1
+            at = (at + 1) & self.mask
+
+    cdef inline void _enter(self, uint32_t slot) noexcept nogil:
+        cdef uint64_t place = self.links[slot].place, at = place & self.mask
+        while self.table[at] != 0:
+            at = (at + 1) & self.mask
+        self.table[at] = (place >> 32 << 32) | (slot + 1)
+
+    cdef inline void _leave(self, uint32_t slot) noexcept nogil:
+        """Empty the slot's place in the table, and move up those that a probe would no longer reach."""
+        cdef uint64_t hole = self.links[slot].place & self.mask, at, home
+        while <uint32_t>self.table[hole] != slot + 1:
+            hole = (hole + 1) & self.mask
+        at = hole
+        while True:
+            at = (at + 1) & self.mask
+            if self.table[at] == 0:
+                break
+            home = self.links[<uint32_t>self.table[at] - 1].place & self.mask
+            if ((at - home) & self.mask) >= ((at - hole) & self.mask):
+                self.table[hole] = self.table[at]
+                hole = at
+        self.table[hole] = 0
+
+    # The radix heap of entries
+
+    cdef inline void _file(self, uint32_t slot) noexcept nogil:
+        """Into the bucket of its entry, or among the zeros to be."""
+        cdef int bucket = bucket_of(self.slots[slot].entry, self.level)
+        if bucket == 0:
+            self.zeros[self.zero_count] = slot
+            self.zero_count += 1
+        else:
+            self.links[slot].following = self.heads[bucket]
+            self.heads[bucket] = slot
+
+    cdef void _open(self) noexcept nogil:
+        """File every slot anew."""
+        cdef uint32_t slot
+        memset(self.heads, 0xFF, sizeof(self.heads))
+        self.level = self.header.offset
+        self.zero_at = self.zero_count = 0
+        for slot in range(self.header.k):
+            self._file(slot)
+        self._sort_zeros()
+
+    cdef uint32_t _smallest(self) noexcept nogil:
+        """The first slot in order of those with the smallest entry, which is `level` from then on."""
+        cdef uint32_t slot
+        while True:
+            while self.zero_at < self.zero_count:
+                slot = self.zeros[self.zero_at]
+                if self.slots[slot].entry == self.level:
+                    if self.zero_at + AHEAD < self.zero_count:
+                        soon(&self.slots[self.zeros[self.zero_at + AHEAD]])
+                        soon(&self.links[self.zeros[self.zero_at + AHEAD]])
+                    return slot
+                self.zero_at += 1
+                self._file(slot)  # it has grown, so this is a bucket
+            self._next_level()
+
+    cdef void _next_level(self) noexcept nogil:
+        cdef uint32_t slot, after, kept = NONE
+        cdef uint64_t lowest = 0
+        cdef int bucket = 1
+        while kept == NONE:
+            while self.heads[bucket] == NONE:
+                bucket += 1
+            slot = self.heads[bucket]
+            self.heads[bucket] = NONE
+            while slot != NONE:
+                after = self.links[slot].following
+                if bucket_of(self.slots[slot].entry, self.level) != bucket:
+                    self._file(slot)  # it has grown into a higher one
+                else:
+                    if kept == NONE or self.slots[slot].entry < lowest:
+                        lowest = self.slots[slot].entry
+                    self.links[slot].following = kept
+                    kept = slot
+                slot = after
+        self.level = lowest
+        self.zero_at = self.zero_count = 0
+        while kept != NONE:
+            after = self.links[kept].following
+            self._file(kept)
+            kept = after
+        self._sort_zeros()
+
+    cdef void _sort_zeros(self) noexcept nogil:
+        """By hash, then by key. Hashes are uniform: after one pass by their upper bits little is left to insert."""
+        cdef uint32_t count = self.zero_count, i, j, slot
+        cdef uint32_t* ends = self.scratch
+        cdef uint32_t* sorted_zeros = self.scratch + self.header.k + 1
+        cdef int bits
+        if count < 2:
+            return
+        bits = lowest_bits(count)
+        memset(ends, 0, ((<size_t>1 << bits) + 1) * sizeof(uint32_t))
+        for i in range(count):
+            ends[(self.links[self.zeros[i]].place >> (64 - bits)) + 1] += 1
+        for i in range(<uint32_t>1 << bits):
+            ends[i + 1] += ends[i]
+        for i in range(count):
+            slot = self.zeros[i]
+            j = <uint32_t>(self.links[slot].place >> (64 - bits))
+            sorted_zeros[ends[j]] = slot
+            ends[j] += 1
+        for i in range(count):
+            slot = sorted_zeros[i]
+            j = i
+            while j > 0 and self._before(slot, self.zeros[j - 1]):
+                self.zeros[j] = self.zeros[j - 1]
+                j -= 1
+            self.zeros[j] = slot
+
+    cdef inline bint _before(self, uint32_t left, uint32_t right) noexcept nogil:
+        cdef uint32_t ours, theirs
+        cdef int difference
+        if self.links[left].place != self.links[right].place:
+            return self.links[left].place < self.links[right].place
+        ours, theirs = self.slots[left].length, self.slots[right].length
+        difference = memcmp(
+            self.text + self.slots[left].start,
+            self.text + self.slots[right].start,
+            ours if ours < theirs else theirs,
+        )
+        return difference < 0 or (difference == 0 and ours < theirs)
+
+    # Events
+
+    cdef int _add(self, const unsigned char* text, const Item* items, Py_ssize_t size) noexcept nogil:
+        cdef uint64_t places[BLOCK]
+        cdef Py_ssize_t at = 0, block, i
+        cdef uint32_t slot
+        cdef const Item* item
+        while at < size:
+            block = size - at if size - at < BLOCK else BLOCK
+            for i in range(block):
+                places[i] = place_of(text + items[at + i].start, items[at + i].length, self.multipliers)
+                soon(&self.table[places[i] & self.mask])
+            for i in range(block):
+                item = &items[at + i]
+                slot = self._find(text + item.start, item.length, places[i])
+                if slot != NONE:  # branch 1
+                    self.slots[slot].entry += item.count
+                elif self._add_unstored(text + item.start, item.length, places[i], item.count) != 0:
+                    return -1
+            at += block
+        return 0
+
+    cdef int _add_unstored(self, const unsigned char* key, uint32_t length, uint64_t place, uint64_t count) noexcept nogil:
+        cdef uint32_t slot
+        cdef uint64_t paid
+        cdef bint was_full = self.header.stored == self.header.k
+        if not was_full:  # branch 3: nothing was ever decremented, so the zero slots are the empty ones
+            slot = self.header.stored
+            self.slots[slot].room = 0
+        else:
+            slot = self._smallest()
+            paid = self.level - self.header.offset  # branch 2, as many events at once as all counters can pay for
+            paid = count if count < paid else paid
+            self.header.offset += paid
+            count -= paid
+            if count == 0:
+                return 0
+            self._leave(slot)  # branch 3: the smallest counter is zero by now
+            self.zero_at += 1
+        if self._write(slot, key, length) != 0:
+            return -1
+        self.links[slot].place = place
+        self.slots[slot].entry = self.header.offset + count
+        self._enter(slot)
+        if was_full:
+            self._file(slot)
+        else:
+            self.header.stored += 1
+            if self.header.stored == self.header.k:
+                self._open()  # as soon as the sketch is full, needed or not: the time must not tell what was stored
+        return 0
+
+    # The text
+
+    cdef int _write(self, uint32_t slot, const unsigned char* key, uint32_t length) noexcept nogil:
+        cdef Slot* into = &self.slots[slot]
+        cdef uint32_t room = _room(length)
+        if into.room < length:
+            into.room = 0  # so that a move leaves it behind
+            if self.header.text_size - self.header.text_used < room and self._move(room) != 0:
+                return -1
+            into = &self.slots[slot]
+            into.start = self.header.text_used
+            into.room = <uint16_t>room
+            self.header.text_used += room
+        into.length = <uint16_t>length
+        memcpy(self.text + into.start, key, length)
+        if into.room > length:
+            memset(self.text + into.start + length, 0, into.room - length)
+        return 0
+
+    cdef int _move(self, uint32_t wanted) noexcept nogil:
+        """All keys close together, with space for more: twice the size until a quarter is free."""
+        cdef uint32_t k = self.header.k, slot, room, at = 0
+        cdef uint64_t live = wanted, text_size = self.header.text_size
+        cdef size_t head = sizeof(Header) + <size_t>k * sizeof(Slot)
+        cdef Header* old = self.header
+        cdef unsigned char* old_text = self.text
+        for slot in range(self.header.stored):
+            if self.slots[slot].room:
+                live += _room(self.slots[slot].length)
+        while 4 * live > 3 * text_size:
+            text_size *= 2
+        self.header = <Header*>calloc(1, head + text_size)
+        if self.header == NULL:
+            self.header = old
+            return -1
+        memcpy(self.header, old, head)
+        self._point(head + text_size)
+        for slot in range(self.header.stored):
+            if self.slots[slot].room:
+                room = _room(self.slots[slot].length)
+                memcpy(self.text + at, old_text + self.slots[slot].start, self.slots[slot].length)
+                self.slots[slot].start = at
+                self.slots[slot].room = <uint16_t>room
+                at += room
+        self.header.text_size = <uint32_t>text_size
+        self.header.text_used = at
+        free(old)
+        return 0

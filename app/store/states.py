@@ -1,0 +1,96 @@
+"""The private data of sketches: one binary value each, with a token that changes whenever the value does."""
+
+import secrets
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy.orm import Session
+
+from app.core.errors import BadState, UnknownSketch
+from app.core.sketches import state
+from app.core.sketches.order import SECRET_BYTES, Order
+from app.core.sketches.state import Sketch
+from app.core.sketches.stream import StreamSketch
+from app.store.tables import SketchRow, StateRow
+
+
+class Held(NamedTuple):
+    """A state that is locked until the commit."""
+
+    sketch_id: int
+    token: int
+    has_universe: bool
+
+
+_HELD = (
+    select(StateRow.sketch_id, StateRow.token, SketchRow.universe.is_not(None))
+    .join(SketchRow, SketchRow.id == StateRow.sketch_id)
+    .where(SketchRow.name == bindparam("name"))
+    .with_for_update(of=StateRow)
+)
+_READ = select(StateRow.state).where(StateRow.sketch_id == bindparam("sketch"))
+_WRITE = (
+    update(StateRow)
+    .where(StateRow.sketch_id == bindparam("sketch"))
+    .values(token=bindparam("new_token"), state=bindparam("new_state"))
+)
+
+
+def create(session: Session, sketch_id: int, k: int) -> None:
+    """Empty, with an eviction order of its own."""
+    empty = StreamSketch.empty(k, Order(secrets.token_bytes(SECRET_BYTES)))
+    session.add(StateRow(sketch_id=sketch_id, token=_new_token(), state=state.encode(empty)))
+
+
+def lock(session: Session, name: str) -> Held | None:
+    """The state of the sketch of this name, held still until the commit; None where there is none.
+
+    The token is that of the state as it is now, after any wait. What the sketch's own row says of its family may be
+    older than that, so ask the state.
+    """
+    row = session.connection().execute(_HELD, {"name": name}).first()
+    return None if row is None else Held(*row)
+
+
+def read(session: Session, sketch_id: int) -> bytes | None:
+    stored: bytes | None = session.connection().execute(_READ, {"sketch": sketch_id}).scalar()
+    return stored
+
+
+def write(session: Session, sketch_id: int, stored: bytes) -> int:
+    """Store the bytes; their new token."""
+    token = _new_token()
+    session.connection().execute(_WRITE, {"sketch": sketch_id, "new_token": token, "new_state": stored})
+    return token
+
+
+def load(session: Session, row: SketchRow, *, for_update: bool) -> Sketch:
+    """The private counters. Writers lock the row, so that concurrent changes queue and none is lost."""
+    query = select(StateRow.state).where(StateRow.sketch_id == row.id)
+    stored = session.scalar(query.with_for_update() if for_update else query)
+    if stored is None:
+        raise UnknownSketch(f"The sketch {row.name!r} was deleted; its snapshots and ledger stay.")
+    return decoded(stored)
+
+
+def decoded(stored: bytes) -> Sketch:
+    try:
+        return state.decode(stored)
+    except BadState as error:  # not the client's doing
+        raise RuntimeError("the stored state of a sketch is damaged") from error
+
+
+def save(session: Session, row: SketchRow, sketch: Sketch) -> None:
+    write(session, row.id, state.encode(sketch))
+
+
+def erase(session: Session, row: SketchRow) -> None:
+    session.connection().execute(delete(StateRow).where(StateRow.sketch_id == row.id))
+
+
+def _new_token() -> int:
+    """Random, so that a database that was put back to an earlier day never shows a token that a process remembers.
+
+    Always of the same size: SQLite then writes only what differs.
+    """
+    return secrets.randbits(62) | 2**62

@@ -1,0 +1,168 @@
+"""What a small body could become in memory: it is refused before it does, also inside Parquet and Arrow."""
+
+import json
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from app.core.errors import BadBatch, BodyTooLarge, Refusal
+from tests.api.decoding.bodies import ARROW, JSON, NDJSON, PARQUET, arrow, decoded, parquet
+
+_ROOT = Path(__file__).parents[3]
+_LONG = "x" * 900_000
+
+
+def _views(rows: int) -> Any:
+    """As many views of one long text."""
+    view = len(_LONG).to_bytes(4, "little") + b"xxxx" + bytes(8)
+    buffers = [None, pa.py_buffer(view * rows), pa.py_buffer(_LONG.encode())]
+    return pa.Array.from_buffers(pa.string_view(), rows, buffers)
+
+
+def _repeated(rows: int) -> Any:
+    return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([_LONG]))
+
+
+def _keys(keys: Any) -> Any:
+    return pa.table({"key": keys})
+
+
+def _forged(declared: int) -> bytes:
+    """An Arrow stream whose compressed text says that it is of another length than it is."""
+    body = arrow(_keys([_LONG]), compression="zstd")
+    before, _, after = body.rpartition(len(_LONG).to_bytes(8, "little"))
+    return before + declared.to_bytes(8, "little", signed=True) + after
+
+
+@pytest.fixture(scope="module")
+def bombs() -> dict[str, tuple[str, bytes]]:
+    huge = _keys(["x" * 40_000_000])
+    return {
+        "parquet-page": (PARQUET, parquet(huge, compression="zstd", use_dictionary=False, write_statistics=False)),
+        "parquet-dictionary-page": (PARQUET, parquet(huge, compression="zstd", write_statistics=False)),
+        "parquet-one-value-again-and-again": (PARQUET, parquet(_keys(_repeated(1000)))),
+        "arrow-batch": (ARROW, arrow(huge, compression="zstd")),
+        "arrow-forged": (ARROW, _forged(2**33)),
+        "arrow-forged-further": (ARROW, _forged(2**62)),
+        "arrow-forged-below-zero": (ARROW, _forged(-(2**40))),
+        "arrow-dictionary": (ARROW, arrow(_keys(pa.array(["x" * 40_000_000]).dictionary_encode()), compression="zstd")),
+        "arrow-one-value-again-and-again": (ARROW, arrow(_keys(_repeated(1000)))),
+        "arrow-views-of-one-text": (ARROW, arrow(_keys(_views(1000)))),
+        "arrow-metadata": (ARROW, arrow(_keys(["a"]).replace_schema_metadata({"m": "x" * 100_000}))),
+    }
+
+
+def _refusal(content_type: str, body: bytes) -> str:
+    with pytest.raises(Refusal) as refusal:
+        decoded(content_type, body)
+    return str(refusal.value)
+
+
+def test_tables_that_would_grow_are_refused_for_what_they_declare(bombs: dict[str, tuple[str, bytes]]) -> None:
+    sentences = {name: _refusal(content_type, body) for name, (content_type, body) in bombs.items()}
+    too_large = {name for name, sentence in sentences.items() if "bytes when decompressed" in sentence}
+    assert too_large == {
+        "parquet-page",
+        "parquet-dictionary-page",
+        "arrow-batch",
+        "arrow-dictionary",
+        "arrow-forged",
+        "arrow-forged-further",
+        "arrow-views-of-one-text",
+    }
+    long_keys = {name for name, sentence in sentences.items() if "Item 0: a key has 1 to 512 bytes" in sentence}
+    assert long_keys == {"parquet-one-value-again-and-again", "arrow-one-value-again-and-again"}
+
+
+_MEASURE = """
+import json, os, resource, sys
+from pathlib import Path
+from app.api.decoding import decode_events
+from app.core.errors import Refusal
+
+def answer(path):
+    content_type, _, body = path.read_bytes().partition(b"\\n")
+    try:
+        return decode_events(content_type.decode(), "", body, max_items=1000, max_bytes=1_000_000)
+    except Refusal:
+        return None
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+*bombs, _ = paths = sorted(Path(sys.argv[1]).iterdir())
+for good in paths[-1:] * 2:
+    assert answer(good)
+threads = len(os.listdir("/proc/self/task"))
+grown = {}
+for bomb in bombs:
+    start = peak()
+    assert answer(bomb) is None
+    grown[bomb.name] = (peak() - start) / 1024
+print(json.dumps([grown, threads, len(os.listdir("/proc/self/task"))]))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux shows them")
+def test_refused_tables_cost_little_memory_and_no_thread(bombs: dict[str, tuple[str, bytes]], tmp_path: Path) -> None:
+    bodies = {**bombs, "z-good": (PARQUET, parquet(_keys(["a"] * 1000)))}
+    for name, (content_type, body) in bodies.items():
+        (tmp_path / name).write_bytes(content_type.encode() + b"\n" + body)
+    run = subprocess.run(
+        [sys.executable, "-c", _MEASURE, str(tmp_path)], capture_output=True, check=True, cwd=_ROOT, text=True
+    )
+    grown, threads_before, threads_after = json.loads(run.stdout)
+    assert {name: megabytes for name, megabytes in grown.items() if megabytes > 24} == {}
+    assert threads_before == threads_after
+    assert run.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        (JSON, b'{"events": [' + b"{}," * 300_000 + b"{}]}"),
+        (JSON, b'{"events": ' + (b"[" * 500 + b"]" * 500 + b",") * 900),
+        (JSON, b'{"events": [' + b'",\\"[{",' * 100_000),
+        (JSON, b'{"events": ["' + b'\\",' * 300_000),
+        (NDJSON, b"[" + b"{}," * 300_000 + b"{}]"),
+        (NDJSON, b'"a"\n' * 240_000),
+        ("text/plain", b"\n" * 900_000),
+        ("text/csv", b"key\n" + b"a\n" * 400_000),
+        ("text/csv", b"key\n" + b"," * 900_000),
+    ],
+)
+def test_a_swarm_of_items_is_refused_before_it_is_parsed(content_type: str, body: bytes) -> None:
+    started = process_time()
+    tracemalloc.start()
+    try:
+        _refusal(content_type, body)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 * len(body)
+    assert process_time() - started < 1
+
+
+def test_commas_and_braces_inside_keys_are_not_taken_for_items() -> None:
+    key = '[{,"' * 40 + "\\"
+    body = json.dumps({"events": [key] * 1000}).encode()
+    assert decoded(JSON, body) == [(key, 1)] * 1000
+    lines = b"".join(json.dumps(key).encode() + b"\n" for _ in range(1000))
+    assert decoded(NDJSON, lines) == [(key, 1)] * 1000
+
+
+def test_a_parquet_file_is_judged_by_its_pages_whatever_its_footer_says() -> None:
+    body = parquet(_keys(["x" * 2_000_000]), compression="zstd", use_dictionary=False)
+    with pytest.raises(BodyTooLarge):
+        decoded(PARQUET, body, max_bytes=1_999_999)
+    footer_size = int.from_bytes(body[-8:-4], "little")
+    pages, footer = body[: -8 - footer_size], body[-8 - footer_size :]
+    for changed in (bytes(footer_size) + footer[-8:], footer[:-9] + b"\xff" * 9 + footer[-8:], b"PAR1"):
+        with pytest.raises(BadBatch):
+            decoded(PARQUET, pages + changed)

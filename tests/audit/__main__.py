@@ -1,0 +1,54 @@
+"""Attack the service's own releases and print how much of each privacy claim can be shown to be needed.
+
+`make audit`. The exit status is 1 if a bound passes its claim, which a correct service brings about with probability at
+most `audit.RISK`.
+"""
+
+import sys
+import time
+
+from tests.audit.audit import RISK, Verdict, audit
+from tests.audit.cases import every_case
+from tests.audit.drawing import Source
+
+_ROW = "{:<16} {:<36} {:>8} {:>4} {:>7} {:>7} {:>7} {:>6}  {}\n"
+
+_LEGEND = "ε ≥ is shown at the charged δ, δ ≥ at the charged ε; share: of ε or of δ, whichever is more."
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()
+
+
+def row(verdict: Verdict) -> str:
+    case = verdict.case
+    claimed = case.cost.as_strings()
+    shown = (f"{verdict.epsilon:.3f}", f"{verdict.delta:.4f}" if case.cost.delta else "")
+    return _ROW.format(
+        case.mechanism,
+        case.neighbours,
+        f"{case.draws:,}",
+        claimed["epsilon"],
+        claimed["delta"],
+        *shown,
+        f"{verdict.share:.0%}",
+        "BROKEN" if verdict.broken else "holds",
+    )
+
+
+def main() -> int:
+    started = time.monotonic()
+    say(f"All bounds hold together with confidence {1 - RISK:.3%}.\n\n")
+    say(_ROW.format("mechanism", "neighbours", "releases", "ε", "δ", "ε ≥", "δ ≥", "share", "claim"))
+    broken = 0
+    for verdict in audit(every_case(), Source()):
+        say(row(verdict))
+        broken += verdict.broken
+    seconds = time.monotonic() - started
+    say(f"\n{_LEGEND} {broken} claims broken. {seconds:.0f} seconds.\n")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""A case of the audit: neighbours, and the calibrated mechanism that is to hide which of them it was given."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from app.core import planner
+from app.core.budget import Cost
+from app.core.histogram import Counts
+from app.core.mechanisms import pmg
+from app.core.mechanisms.pmg import StandardPmg
+from app.core.noise import Noise
+from app.core.planner import Calibrated, Family, Question
+from app.core.sketches.compact import CompactSketch
+from app.core.sketches.standard import StandardSketch
+from app.core.sketches.state import Sketch
+from app.core.sketches.stream import StreamSketch
+from app.core.sketches.summed import SummedSketch
+from app.core.universe import Universe
+
+AnySketch = Sketch | StandardSketch
+Pair = tuple[AnySketch, AnySketch]
+Release = Callable[[AnySketch, Noise], Counts]
+
+DRAWS = 60_000
+
+_BETA = 0.5  # keeps the public cut-offs of the pure mechanisms low, so that there is something to see
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """`release_with` gives the release of a calibrated mechanism; so a test may change what was calibrated."""
+
+    mechanism: str
+    neighbours: str
+    cost: Cost  # what is charged, and so what is claimed
+    calibrated: Calibrated
+    release_with: Callable[[Calibrated], Release]
+    pair: Pair
+    universe: Universe | None = None
+    draws: int  # of each neighbour, in a full audit
+
+    def release(self) -> Release:
+        return self.release_with(self.calibrated)
+
+    def keys(self) -> list[str]:
+        """Every key that can be reported."""
+        everywhere = [] if self.universe is None else [self.universe.key(i) for i in range(self.universe.size)]
+        return sorted({*everywhere, *(key for sketch in self.pair for key in sketch.counters)})
+
+
+def planned(
+    mechanism: str,
+    neighbours: str,
+    pair: tuple[Sketch, Sketch],
+    *,
+    epsilon: str,
+    delta: str,
+    max_contributions: int = 1,
+    universe: Universe | None = None,
+    draws: int = DRAWS,
+) -> Case:
+    """As the service does it: the planner calibrates the named mechanism, and releases with it."""
+    longer, _ = pair
+    question = Question(
+        family=_family(longer),
+        k=longer.k,
+        max_contributions=max_contributions,
+        sources=longer.sources if isinstance(longer, SummedSketch) else 1,
+        universe_size=None if universe is None else universe.size,
+        cost=Cost.charged(epsilon=epsilon, delta=delta),
+        beta=_BETA,
+        expected_events=None,
+    )
+    offer = planner.choose(question, mechanism)
+
+    def release_with(calibrated: Calibrated) -> Release:
+        changed = replace(offer, calibrated=calibrated)
+
+        def release(sketch: AnySketch, noise: Noise) -> Counts:
+            assert not isinstance(sketch, StandardSketch)
+            return planner.released(changed, sketch, universe, noise)
+
+        return release
+
+    return Case(
+        mechanism=mechanism,
+        neighbours=f"k = {longer.k}: {neighbours}",
+        cost=offer.cost,
+        calibrated=offer.calibrated,
+        release_with=release_with,
+        pair=pair,
+        universe=universe,
+        draws=draws,
+    )
+
+
+def _family(sketch: Sketch) -> Family:
+    if isinstance(sketch, StreamSketch):
+        return "stream"
+    return "compact" if isinstance(sketch, CompactSketch) else "summed"
+
+
+def standard(neighbours: str, pair: tuple[StandardSketch, StandardSketch], *, epsilon: str, delta: str) -> Case:
+    """The variant for sketches that drop zero counters, which the planner does not offer."""
+    cost = Cost.charged(epsilon=epsilon, delta=delta)
+
+    def release_with(calibrated: Calibrated) -> Release:
+        def release(sketch: AnySketch, noise: Noise) -> Counts:
+            assert isinstance(calibrated, StandardPmg)
+            assert isinstance(sketch, StandardSketch)
+            return calibrated.release_standard(sketch, noise.laplace)
+
+        return release
+
+    k = pair[0].k
+    return Case(
+        mechanism="pmg standard",
+        neighbours=f"k = {k}: {neighbours}",
+        cost=cost,
+        calibrated=pmg.calibrate_standard(k, cost),
+        release_with=release_with,
+        pair=pair,
+        draws=DRAWS,
+    )

@@ -1,0 +1,103 @@
+"""What is attacked: each mechanism on the neighbours that are worst for it, at an (ε, δ) at which that can be measured.
+
+Two kinds of neighbours are bad. Counters so tall that they are always reported show the noise alone, and with it ε; a
+small δ keeps out of the way there. Keys that one side alone stores show the threshold, and with it δ; there δ is large,
+and just above what some threshold needs, so that the calibration has nothing to spare.
+"""
+
+from app.core.universe import of_values
+from tests.audit import neighbours
+from tests.audit.case import Case, planned, standard
+from tests.streams import LETTERS
+
+TALL = 200  # far above every threshold here: such a counter is always reported
+NOISE_ALONE = "0.001"  # the δ for tall counters
+
+_SLOW = 20_000  # releases over a universe compute with 120 digits
+
+
+def pmg() -> list[Case]:
+    """The six states of `lem:nb-cases`, and persons with two events."""
+    state = neighbours.in_state
+    return [
+        planned("pmg", "S1, all counters lower", state("S1", 6, TALL), epsilon="1", delta=NOISE_ALONE),
+        planned("pmg", "S2, others lower", state("S2", 3, TALL), epsilon="1", delta=NOISE_ALONE),
+        planned("pmg", "S2, small", state("S2", 2, TALL), epsilon="1", delta="0.102"),
+        planned("pmg", "S3, one counter higher", state("S3", 6, TALL), epsilon="1", delta=NOISE_ALONE),
+        planned("pmg", "S4, a key of its own", state("S4", 2, TALL), epsilon="1", delta="0.102"),
+        planned("pmg", "S5, one higher, keys swapped", state("S5", 4, TALL), epsilon="1", delta=NOISE_ALONE),
+        planned("pmg", "S6, two keys of its own", state("S6", 2, 0), epsilon="1", delta="0.102", draws=200_000),
+        planned("pmg", "S6, less ε", state("S6", 2, 0), epsilon="0.5", delta="0.104"),
+        planned("pmg", "S6, beside a tall counter", state("S6", 3, TALL), epsilon="1", delta="0.046"),
+        planned(
+            "pmg",
+            "m = 2, one key twice, tall",
+            neighbours.one_counter_higher(6, TALL, by=2),
+            epsilon="1",
+            delta=NOISE_ALONE,
+            max_contributions=2,
+        ),
+        planned(
+            "pmg",
+            "m = 2, one key twice, small",
+            neighbours.beside_nothing(2, [(LETTERS[0], 2)]),
+            epsilon="1",
+            delta="0.102",
+            max_contributions=2,
+        ),
+        planned(
+            "pmg",
+            "m = 2, two keys, small",
+            neighbours.beside_nothing(2, [(LETTERS[0], 1), (LETTERS[1], 1)]),
+            epsilon="1",
+            delta="0.102",
+            max_contributions=2,
+        ),
+        standard("k keys of its own", neighbours.standard_pair(2), epsilon="1", delta="0.138"),
+        standard("k keys of its own", neighbours.standard_pair(4), epsilon="1", delta="0.103"),
+    ]
+
+
+def reduced() -> list[Case]:
+    """One counter higher, the others lower by what its share of the sum took from them."""
+    one, two = neighbours.one_counter_higher(1, TALL - 1), neighbours.one_counter_higher(2, TALL)
+    single = neighbours.beside_nothing(1, [(LETTERS[0], 1)])
+    approx, pure = "reduced-approx", "reduced-pure"
+    universe = of_values(LETTERS[:3])
+    return [
+        planned(approx, "one counter higher", one, epsilon="1", delta=NOISE_ALONE),
+        planned(approx, "one counter higher", two, epsilon="1", delta=NOISE_ALONE),
+        planned(approx, "one key, small", single, epsilon="1", delta="0.269"),
+        planned(approx, "one key, small", neighbours.beside_nothing(2, [(LETTERS[0], 1)]), epsilon="1", delta="0.0789"),
+        planned(approx, "summed, one higher", neighbours.summed(2, two, TALL), epsilon="1", delta=NOISE_ALONE),
+        planned(approx, "summed, one key, small", neighbours.summed(1, single, TALL), epsilon="1", delta="0.0364"),
+        planned(pure, "one counter higher", one, epsilon="1", delta="0", universe=universe, draws=_SLOW),
+        planned(pure, "one counter higher", two, epsilon="1", delta="0", universe=universe, draws=_SLOW),
+        planned(pure, "one key, small", single, epsilon="1", delta="0", universe=universe, draws=_SLOW),
+    ]
+
+
+def compact() -> list[Case]:
+    """Up to k counters differ by one, in one direction."""
+    merged, users = neighbours.merged, neighbours.users
+    gshm, laplace = "gshm", "laplace-compact"
+    universe = of_values(LETTERS[:2])
+    return [
+        planned(gshm, "merged, all counters lower", merged(2, TALL, 2), epsilon="1", delta="0.14"),
+        planned(gshm, "merged, half of them lower", merged(4, TALL, 2), epsilon="1", delta="0.174"),
+        planned(gshm, "merged, all keys its own", merged(2, 1, 2), epsilon="1", delta="0.14"),
+        planned(gshm, "a user, tall", users(4, TALL), epsilon="1", delta="0.174"),
+        planned(gshm, "a user beside nobody", users(4, 0), epsilon="1", delta="0.174"),
+        planned(laplace, "merged, all counters lower", merged(2, TALL, 2), epsilon="1", delta=NOISE_ALONE),
+        planned(laplace, "merged, all keys its own", merged(3, 1, 3), epsilon="1", delta="0.0846"),
+        planned(laplace, "a user, tall", users(2, TALL), epsilon="1", delta=NOISE_ALONE),
+        planned(laplace, "a user beside nobody", users(2, 0), epsilon="1", delta="0.0611"),
+        planned(laplace, "pure, a user, tall", users(2, TALL), epsilon="1", delta="0", universe=universe, draws=_SLOW),
+        planned(
+            laplace, "pure, a user beside nobody", users(2, 0), epsilon="1", delta="0", universe=universe, draws=_SLOW
+        ),
+    ]
+
+
+def every_case() -> list[Case]:
+    return [*pmg(), *reduced(), *compact()]

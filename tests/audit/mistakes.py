@@ -1,0 +1,135 @@
+"""Broken variants of the service, each by one mistake that somebody could make. The audit must find them all out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from app.core.histogram import Counts
+from app.core.noise import SYSTEM_NOISE, Noise, Sampler
+from app.core.planner import Calibrated
+from app.core.sketches.compact import CompactSketch
+from app.core.sketches.stream import StreamSketch
+from app.core.universe import of_values
+from tests.audit import neighbours
+from tests.audit.case import AnySketch, Case, Release, planned, standard
+from tests.audit.cases import NOISE_ALONE, TALL
+from tests.streams import LETTERS
+
+DRAWS = 8_000
+FEW = 3_000  # where a release is slow and the mistake is plain
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    name: str
+    case: Callable[[], Case]  # made when it is needed
+    noise: Noise = SYSTEM_NOISE
+
+
+def _at_half_scale() -> Noise:
+    """Samplers that take half the scale they are asked for."""
+
+    def halved(sampler: Sampler) -> Sampler:
+        return lambda scale, size: sampler(scale / 2, size)
+
+    return Noise(halved(SYSTEM_NOISE.laplace), halved(SYSTEM_NOISE.gaussian), SYSTEM_NOISE.below)
+
+
+def lower_threshold(case: Case, by: int) -> Case:
+    return replace(case, calibrated=replace(case.calibrated, threshold=case.calibrated.threshold - by))
+
+
+def _without_the_shared_draw(case: Case) -> Case:
+    """PMG takes η as the first of its draws; here it is zero."""
+
+    def release_with(calibrated: Calibrated) -> Release:
+        release = case.release_with(calibrated)
+
+        def unshared(sketch: AnySketch, noise: Noise) -> Counts:
+            def sample(scale: float, size: int) -> list[int]:
+                return [0, *noise.laplace(scale, size)[1:]]
+
+            return release(sketch, Noise(sample, noise.gaussian, noise.below))
+
+        return unshared
+
+    return replace(case, release_with=release_with)
+
+
+def _passed_off_as_streams(pair: tuple[CompactSketch, CompactSketch]) -> tuple[StreamSketch, StreamSketch]:
+    """Merged sketches as stream sketches with the same counters, which is what PMG takes."""
+    left, right = (neighbours.folded(sketch.k, sorted(sketch.counters.items())) for sketch in pair)
+    return left, right
+
+
+def _pmg(state: str, k: int, height: int, delta: str) -> Case:
+    return planned("pmg", state, neighbours.in_state(state, k, height), epsilon="1", delta=delta, draws=DRAWS)
+
+
+def worst_of_pmg() -> Case:
+    """At δ = 0.102 the tail of S6 leaves nothing to spare."""
+    return _pmg("S6", 2, 0, "0.102")
+
+
+def _reduced_approx(pair: tuple[StreamSketch, StreamSketch], delta: str) -> Case:
+    return planned("reduced-approx", "one key", pair, epsilon="1", delta=delta, draws=DRAWS)
+
+
+def _reduced_pure() -> Case:
+    pair = neighbours.one_counter_higher(1, TALL - 1)
+    universe = of_values(LETTERS[:3])
+    return planned("reduced-pure", "one higher", pair, epsilon="1", delta="0", universe=universe, draws=FEW)
+
+
+def _compact(mechanism: str, pair: tuple[CompactSketch, CompactSketch], delta: str) -> Case:
+    return planned(mechanism, "compact", pair, epsilon="1", delta=delta, draws=DRAWS)
+
+
+def _standard() -> Case:
+    return replace(standard("own keys", neighbours.standard_pair(4), epsilon="1", delta="0.103"), draws=DRAWS)
+
+
+def _merged_by_pmg(k: int, height: int, differing: int, epsilon: str, delta: str) -> Case:
+    pair = _passed_off_as_streams(neighbours.merged(k, height, differing))
+    return planned("pmg", "merged", pair, epsilon=epsilon, delta=delta, draws=DRAWS)
+
+
+def _half_the_noise() -> list[Mistake]:
+    noise = _at_half_scale()
+    tall = neighbours.one_counter_higher(1, TALL - 1)
+    return [
+        Mistake("half the noise, pmg S1", lambda: _pmg("S1", 4, TALL, NOISE_ALONE), noise),
+        Mistake("half the noise, pmg S3", lambda: _pmg("S3", 4, TALL, NOISE_ALONE), noise),
+        Mistake("half the noise, reduced-approx", lambda: _reduced_approx(tall, NOISE_ALONE), noise),
+        Mistake("half the noise, reduced-pure", _reduced_pure, noise),
+        Mistake("half the noise, gshm", lambda: _compact("gshm", neighbours.merged(2, TALL, 2), "0.14"), noise),
+        Mistake(
+            "half the noise, laplace-compact",
+            lambda: _compact("laplace-compact", neighbours.users(2, TALL), NOISE_ALONE),
+            noise,
+        ),
+    ]
+
+
+def _two_lower(name: str, case: Callable[[], Case]) -> Mistake:
+    return Mistake(f"threshold two lower, {name}", lambda: lower_threshold(case(), by=2))
+
+
+def _lower_thresholds() -> list[Mistake]:
+    single = neighbours.beside_nothing(1, [(LETTERS[0], 1)])
+    return [
+        _two_lower("pmg", worst_of_pmg),
+        Mistake("threshold one lower, pmg", lambda: lower_threshold(worst_of_pmg(), by=1)),
+        _two_lower("pmg standard", _standard),
+        _two_lower("reduced-approx", lambda: _reduced_approx(single, "0.005")),
+        _two_lower("gshm", lambda: _compact("gshm", neighbours.merged(2, 1, 2), "0.14")),
+        _two_lower("laplace-compact", lambda: _compact("laplace-compact", neighbours.users(3, 0), "0.0846")),
+    ]
+
+
+MISTAKES = [
+    *_half_the_noise(),
+    *_lower_thresholds(),
+    Mistake("pmg without the shared draw", lambda: _without_the_shared_draw(_pmg("S1", 4, TALL, NOISE_ALONE))),
+    Mistake("merged and released by pmg, keys its own", lambda: _merged_by_pmg(4, 1, 4, "1", "0.102")),
+    Mistake("merged and released by pmg, half of them lower", lambda: _merged_by_pmg(6, TALL, 3, "2", NOISE_ALONE)),
+]
