@@ -2,8 +2,15 @@
 ARG BASE=python:3.13-slim
 
 FROM ${BASE} AS build
+# A compiler for the kernel; it stays behind in this stage. Without it the image would work too, many times slower.
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends gcc libc6-dev \
+ && rm -rf /var/lib/apt/lists/*
+# "postgresql,arrow" also reads Parquet and Arrow.
+ARG EXTRAS=postgresql
 WORKDIR /src
-COPY requirements.lock pyproject.toml README.md LICENSE ./
+COPY requirements.lock pyproject.toml hatch_build.py README.md LICENSE ./
 COPY app app
 COPY migrations migrations
 # The lock pins the service as well as its tools. As a constraint it gives uv the version and the hashes of each package
@@ -13,7 +20,7 @@ RUN awk '/^uv==/ {on = 1} on && /^[^ ]/ && !/^uv==/ {exit} on' requirements.lock
  && /opt/build/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --requirement uv.lock \
  && python -m venv --without-pip /opt/discreet \
  && /opt/build/bin/uv pip install --no-cache --python /opt/discreet/bin/python \
-      --constraint requirements.lock --build-constraint requirements.lock ".[postgresql]"
+      --constraint requirements.lock --build-constraint requirements.lock ".[${EXTRAS}]"
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="Discreet" \

@@ -1,6 +1,7 @@
 """Wires settings, database, noise, clock, routes and error table. Only this module and `cli.py` see everything."""
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from app import __version__
 from app.api import errors, events, keys, ledgers, operations, sketches, snapshots
 from app.api.intake import Intake
 from app.api.middleware import Guard
+from app.core import kernel
 from app.core.noise import SYSTEM_NOISE, Noise
 from app.settings import Settings
 from app.store.database import Database
@@ -49,6 +51,8 @@ _NO_TELEMETRY = {
 }
 
 _SWEEP_SECONDS = 15
+
+log = logging.getLogger("discreet")
 
 
 class Service(FastAPI):
@@ -98,7 +102,7 @@ def create_app(settings: Settings, context: Context) -> FastAPI:
     app.state.ingest = ingest
     app.add_middleware(Guard)
     errors.install(app)
-    for module in (events, ledgers, sketches, snapshots, keys, operations):  # the hot one is found first
+    for module in (ledgers, sketches, events, snapshots, keys, operations):
         app.include_router(module.router)
     operations.mount_files(app)
     return app
@@ -118,4 +122,6 @@ def _operation_id(route: APIRoute) -> str:
 def serving() -> FastAPI:
     """What a worker runs; `discreet serve` has migrated the database before it starts one."""
     settings = Settings.from_environment(os.environ)
+    if not kernel.NATIVE:
+        log.warning("the kernel is not compiled, so batches are read and folded in Python, many times slower")
     return create_app(settings, build_context(settings))

@@ -60,6 +60,7 @@ class Ingest:
             large = len(body) > _LARGE_BYTES or may_grow(content_type, encoding)
             decode = partial(self._submission, caller, name, request_key, content_type, encoding, body)
             submission = await asyncio.to_thread(decode) if large else decode()
+            admission.take(max(0, submission.batch.nbytes - len(body)))  # it may have been compressed
             await self.commits.ingest(name, submission)
         await _answer(send, b'{"accepted":%d}' % submission.batch.events)
 

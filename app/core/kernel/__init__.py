@@ -27,6 +27,9 @@ class Batch(Protocol):
     @property
     def events(self) -> int: ...
 
+    @property
+    def nbytes(self) -> int: ...
+
     def pairs(self) -> list[tuple[str, int]]: ...
 
 

@@ -59,6 +59,11 @@ cdef class Batch:
     def events(self):
         return self.total
 
+    @property
+    def nbytes(self):
+        """The memory that the batch takes, about."""
+        return len(self.body) + self.room * sizeof(Item)
+
     def pairs(self):
         """The items as Python objects: key and count."""
         return [

@@ -21,6 +21,10 @@ class Batch:
     def events(self) -> int:
         return sum(count for _, count in self._pairs)
 
+    @property
+    def nbytes(self) -> int:
+        return 200 * len(self._pairs)
+
     def pairs(self) -> list[tuple[str, int]]:
         return self._pairs
 
