@@ -34,8 +34,9 @@ types: $(READY) ## check types, strictly
 openapi: $(READY) ## write openapi/openapi.json from the app
 	$(BIN)/discreet openapi > openapi/openapi.json
 
-bench: $(READY) ## measure, as ratios against a peer in the same run
-	$(BIN)/python -m benchmarks.fold
+bench: $(READY) ## measure ingest beside its peers; writes benchmarks/RESULTS.md and ingest.svg (QUICK=1 for a shorter run)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.lock
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.ingest $(if $(QUICK),--quick) $(PARTS)
 
 audit: $(READY) ## attack our own releases; prints how much of each privacy claim can be shown to be needed
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.audit
@@ -48,6 +49,7 @@ migration: $(READY) ## write a migration for changed tables: make migration MESS
 
 lock: $(READY) ## pin the dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --all-extras --group dev pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 -c requirements.lock benchmarks/requirements.in -o benchmarks/requirements.lock
 
 clean: ## remove what setup made
 	rm -rf .venv

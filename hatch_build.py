@@ -8,13 +8,14 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).parent
-SOURCES = ["app/core/kernel/scanning.pyx", "app/core/kernel/folding.pyx"]
+KERNEL = "app/core/kernel"
+SOURCES = [f"{KERNEL}/{name}.pyx" for name in ("scanning", "folding", "allowances")]
 
 
 class KernelHook(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if compiled(str(ROOT / "build")):
-            build_data["artifacts"] += ["app/core/kernel/*.so", "app/core/kernel/*.pyd"]
+            build_data["artifacts"] += [f"{KERNEL}/*.so", f"{KERNEL}/*.pyd"]
             build_data["infer_tag"] = True
             build_data["pure_python"] = False
 
@@ -30,6 +31,7 @@ def compiled(scratch: str, *, into: str = "", flags: tuple[str, ...] = ("-O3",))
         Extension(
             path.removesuffix(".pyx").replace("/", "."),
             [path],
+            include_dirs=[KERNEL],
             extra_compile_args=list(flags),
             extra_link_args=list(flags),
         )

@@ -20,6 +20,7 @@ from app.core.noise import SYSTEM_NOISE, Noise
 from app.settings import Settings
 from app.store.database import Database
 from app.store.hot import HotSketches
+from app.store.user_key import UserKey
 from app.usecases.context import Context
 
 _DESCRIPTION = """
@@ -68,6 +69,7 @@ def build_context(settings: Settings, noise: Noise = SYSTEM_NOISE) -> Context:
         noise=noise,
         now=lambda: datetime.now(UTC),
         admin_key=settings.admin_key,
+        user_key=UserKey(settings.user_key, settings.user_key_path),
         max_k=settings.max_k,
         max_items=settings.max_batch_items,
     )

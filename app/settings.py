@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Self
 
 from app.core.sketches.stream import MAX_K
 
 _SMALLEST_ADMIN_KEY = 16
+_SMALLEST_USER_KEY = 32
+_TEXTS = ("database_url", "admin_key", "user_key", "user_key_file", "host")
 
 
 class BadSetting(Exception):
@@ -17,6 +20,8 @@ class BadSetting(Exception):
 class Settings:
     database_url: str = "sqlite:///data/discreet.db"
     admin_key: str | None = field(default=None, repr=False)
+    user_key: str | None = field(default=None, repr=False)
+    user_key_file: str = ""
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
@@ -33,18 +38,29 @@ class Settings:
             for name in cls.__dataclass_fields__
             if (value := environment.get(f"DISCREET_{name.upper()}", "").strip())
         }
-        texts = {name: given.pop(name) for name in ("database_url", "admin_key", "host") if name in given}
+        texts = {name: given.pop(name) for name in _TEXTS if name in given}
         numbers = {name: _whole_number(name, value) for name, value in given.items()}
         return cls(**texts, **numbers)  # type: ignore[arg-type]  # the two dicts hold what each field takes
 
     def __post_init__(self) -> None:
+        self._check_keys()
+        self._check_database()
+        self._check_numbers()
+
+    def _check_keys(self) -> None:
         key = self.admin_key
         if key is not None and not (len(key) >= _SMALLEST_ADMIN_KEY and key.isascii() and key.isprintable()):
             raise BadSetting(f"DISCREET_ADMIN_KEY must have at least {_SMALLEST_ADMIN_KEY} printable ASCII characters.")
+        if self.user_key is not None and len(self.user_key) < _SMALLEST_USER_KEY:
+            raise BadSetting(f"DISCREET_USER_KEY must have at least {_SMALLEST_USER_KEY} characters, at random.")
+
+    def _check_database(self) -> None:
         if not self.database_url.startswith(("sqlite:///", "postgresql://", "postgresql+psycopg://")):
             raise BadSetting("DISCREET_DATABASE_URL must start with sqlite:/// or postgresql://.")
         if self.database_url == "sqlite:///" or ":memory:" in self.database_url or "mode=memory" in self.database_url:
             raise BadSetting("DISCREET_DATABASE_URL must name a SQLite file: the ledger has to outlive the process.")
+
+    def _check_numbers(self) -> None:
         if not 1 <= self.max_k <= MAX_K:
             raise BadSetting(f"DISCREET_MAX_K must be from 1 to {MAX_K}.")
         if not 0 <= self.port <= 65535:
@@ -52,6 +68,15 @@ class Settings:
         for name in ("workers", "max_body_bytes", "max_batch_items", "max_waiting_bytes", "hot_bytes"):
             if getattr(self, name) < 1:
                 raise BadSetting(f"DISCREET_{name.upper()} must be at least 1.")
+
+    @property
+    def user_key_path(self) -> Path:
+        """Beside a SQLite file, else under ./data."""
+        if self.user_key_file:
+            return Path(self.user_key_file)
+        sqlite = self.database_url.startswith("sqlite:///")
+        folder = Path(self.database_url.removeprefix("sqlite:///").partition("?")[0]).parent if sqlite else Path("data")
+        return folder / "user.key"
 
 
 def _whole_number(name: str, value: str) -> int:

@@ -27,6 +27,7 @@ PROBLEMS: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.UnknownSnapshot: (404, "unknown-snapshot"),
     errors.NotAcceptable: (406, "not-acceptable"),
     errors.BudgetExhausted: (409, "budget-exhausted"),
+    errors.Closed: (409, "closed"),
     errors.Conflict: (409, "conflict"),
     errors.IncompatibleSketches: (409, "incompatible-sketches"),
     errors.BodyTooLarge: (413, "body-too-large"),
@@ -36,6 +37,7 @@ PROBLEMS: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.KeyReused: (422, "key-reused"),
     errors.NoMechanism: (422, "no-mechanism"),
     errors.Overloaded: (503, "overloaded"),
+    errors.WrongUserKey: (503, "wrong-user-key"),
     errors.Unavailable: (503, "unavailable"),
 }
 _EXAMPLES: dict[type[errors.Refusal], errors.Refusal] = {

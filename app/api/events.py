@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from app.api.decoding import decode_events, may_grow
+from app.api.decoding import decode_events, decode_users, may_grow
 from app.api.dependencies import REQUEST_KEY, IngesterOfName, RequestKey, SketchName, claim_of
 from app.api.errors import responses
 from app.api.inputs import NAME
@@ -20,19 +20,26 @@ from app.core.access import Principal
 from app.core.errors import (
     BadBatch,
     BodyTooLarge,
+    Closed,
+    Conflict,
     InvalidRequest,
     KeyReused,
     Overloaded,
     Unauthenticated,
     UnknownSketch,
     UnsupportedMediaType,
+    WrongUserKey,
 )
+from app.core.kernel import Batch
+from app.core.people import Rules, UserSets
+from app.usecases.bound_people import Bounds, bounds_of
 from app.usecases.context import Context
 from app.usecases.group_commit import GroupCommit
 from app.usecases.ingest_events import Submission
 from app.usecases.manage_keys import RecentCallers, authenticate
 
 _LARGE_BYTES = 16 * 1024  # a body that is not decoded on the event loop, which must never wait
+_MOST_KNOWN = 10_000
 _NAME = re.compile(NAME)
 _KEY = re.compile(REQUEST_KEY)
 
@@ -45,6 +52,7 @@ class Ingest:
         self.intake = intake
         self.commits = GroupCommit(context)
         self.callers = RecentCallers()
+        self._known_bounds: dict[str, Bounds] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -54,11 +62,12 @@ class Ingest:
         caller.require_name(name)
         request_key = headers.get("idempotency-key")
         _require_form(name, request_key)
+        bounds = await self._bounds(name)
         with self.intake.admit() as admission:
             body = await admission.body(receive, _declared(headers))
             content_type, encoding = headers.get("content-type", ""), ",".join(headers.getlist("content-encoding"))
             large = len(body) > _LARGE_BYTES or may_grow(content_type, encoding)
-            decode = partial(self._submission, caller, name, request_key, content_type, encoding, body)
+            decode = partial(self._submission, caller, name, request_key, bounds, content_type, encoding, body)
             submission = await asyncio.to_thread(decode) if large else decode()
             admission.take(max(0, submission.batch.nbytes - len(body)))  # it may have been compressed
             await self.commits.ingest(name, submission)
@@ -74,23 +83,46 @@ class Ingest:
             self.callers.remember(caller)
         return caller
 
+    async def _bounds(self, name: str) -> Bounds:
+        """Fixed when the sketch was made, so what is known stays true; no name is ever used again."""
+        bounds = self._known_bounds.get(name)
+        if bounds is None:
+            bounds = await asyncio.to_thread(bounds_of, self.context, name)
+            if len(self._known_bounds) >= _MOST_KNOWN:
+                self._known_bounds.clear()
+            self._known_bounds[name] = bounds
+        return bounds
+
     def _submission(
-        self, caller: Principal, name: str, request_key: str | None, content_type: str, encoding: str, body: bytes
+        self,
+        caller: Principal,
+        name: str,
+        request_key: str | None,
+        bounds: Bounds,
+        content_type: str,
+        encoding: str,
+        body: bytes,
     ) -> Submission:
-        batch = decode_events(
-            content_type, encoding, body, max_items=self.context.max_items, max_bytes=self.intake.max_body_bytes
-        )
+        batch = self._batch(bounds.rules, content_type, encoding, body)
+        people = bounds.people(batch)
         content = b"\0".join((content_type.encode(), encoding.encode(), body)) if request_key else b""
-        return Submission(batch, claim_of(caller, "events", name, request_key, content), caller.key_id)
+        claim = claim_of(caller, "events", name, request_key, content)
+        return Submission(batch, claim, caller.key_id, people, bounds.rules.allowance)
+
+    def _batch(self, rules: Rules, content_type: str, encoding: str, body: bytes) -> Batch | UserSets:
+        limits = {"max_items": self.context.max_items, "max_bytes": self.intake.max_body_bytes}
+        if rules.unit == "user":
+            return UserSets(decode_users(content_type, encoding, body, **limits), rules.max_contributions)
+        return decode_events(content_type, encoding, body, **limits)
 
     def close(self) -> None:
         self.commits.close()
 
 
 def _require_form(name: str, request_key: str | None) -> None:
-    if not _NAME.match(name):
+    if not _NAME.fullmatch(name):  # `$` alone would let a line break follow
         raise InvalidRequest("path/name: a name has lower-case letters, digits, '.', '_' and '-', at most 100.")
-    if request_key is not None and not _KEY.match(request_key):
+    if request_key is not None and not _KEY.fullmatch(request_key):
         raise InvalidRequest("header/Idempotency-Key: send 1 to 255 printable ASCII characters without spaces.")
 
 
@@ -117,31 +149,51 @@ class _Plain(APIRoute):
 
 router = APIRouter(route_class=_Plain)
 
+_TEXT = {"type": "string", "minLength": 1}
 _EVENT = {
     "oneOf": [
-        {"type": "string", "minLength": 1},
+        _TEXT,
         {
             "type": "object",
             "required": ["key"],
             "additionalProperties": False,
             "properties": {
-                "key": {"type": "string", "minLength": 1},
+                "key": _TEXT,
                 "count": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
+                "user": _TEXT,
             },
         },
     ]
 }
+_SET = {"type": "array", "items": _TEXT, "minItems": 1}
+_USER = {
+    "oneOf": [
+        _SET,
+        {
+            "type": "object",
+            "required": ["keys"],
+            "additionalProperties": False,
+            "properties": {"user": _TEXT, "keys": _SET},
+        },
+    ]
+}
+
+
+def _list_of(items: dict[str, Any], member: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": [member],
+        "additionalProperties": False,
+        "properties": {member: {"type": "array", "items": items}},
+    }
+
+
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _BATCH: dict[str, Any] = {
     "required": True,
     "content": {
         "application/json": {
-            "schema": {
-                "type": "object",
-                "required": ["events"],
-                "additionalProperties": False,
-                "properties": {"events": {"type": "array", "items": _EVENT}},
-            },
+            "schema": {"oneOf": [_list_of(_EVENT, "events"), _list_of(_USER, "users")]},
             "example": {
                 "events": [
                     "/home",
@@ -167,15 +219,30 @@ _BATCH: dict[str, Any] = {
     "/v1/sketches/{name}/events",
     tags=["events"],
     openapi_extra={"requestBody": _BATCH},
-    responses=responses(BadBatch, UnknownSketch, BodyTooLarge, UnsupportedMediaType, KeyReused, Overloaded),
+    responses=responses(
+        BadBatch,
+        UnknownSketch,
+        Closed,
+        Conflict,
+        BodyTooLarge,
+        UnsupportedMediaType,
+        KeyReused,
+        Overloaded,
+        WrongUserKey,
+    ),
 )
 def post_events(name: SketchName, caller: IngesterOfName, idempotency_key: RequestKey = None) -> ReceiptOut:
-    """Count one batch of events, in the order given. Needs `ingest`.
+    """Count one batch, in the order given. Needs `ingest`.
 
     JSON (`{"events": […]}`, an event is a key or `{"key": …, "count": …}`), NDJSON (one such event a line), text (one
     key a line), CSV, Parquet or Arrow (a column `key`, perhaps `count`), in UTF-8; with `Content-Encoding: gzip` or
     `zstd` if you like. A key has 1 to 512 bytes. `count` means that many separate events. A batch is atomic: one bad
     item refuses all of it and the answer names the first hundred. The answer comes after the commit; batches that are
     sent at the same time share one. 503 `overloaded`: nothing was counted, send it again after `Retry-After`.
+
+    A sketch that enforces `max_contributions` wants to know the `user` of each event: `{"user": …, "key": …}`, or a
+    column. A sketch of unit `user` takes `{"users": [{"user": …, "keys": […]}]}`, NDJSON of such items, or tables with
+    the columns `user` and `key`. What goes beyond a user's allowance is dropped, and the answer does not tell: it
+    would say what others have sent.
     """
     raise NotImplementedError("`_Plain` hands requests to `Ingest`; this is what the documentation is made from")

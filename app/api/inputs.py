@@ -15,8 +15,11 @@ from pydantic import (
 from app.api.decoding.items import key_fault
 from app.core.access import Scope
 from app.core.budget import Budget, Cost
+from app.core.comparison import MOST_CONTRIBUTIONS
+from app.core.people import Enforcement, OnExcess, Unit
 from app.core.sketches.stream import MAX_K
 from app.core.universe import MAX_SIZE, Universe, of_range, of_values
+from app.usecases.manage_ledgers import Contributions
 from app.usecases.manage_sketches import OwnBudget, SketchSpec
 from app.usecases.plan_release import Parameters, Terms
 
@@ -64,16 +67,20 @@ Counters = Annotated[
         examples=[1024],
     ),
 ]
-Unit = Annotated[
-    Literal["event"], Field(description="What is protected: one person's events, at most max_contributions")
+UnitIn = Annotated[
+    Unit,
+    Field(
+        description="What is counted and protected. `event`: events, up to max_contributions of a person. `user`: each "
+        "person's set of keys, up to max_contributions different ones, once"
+    ),
 ]
 MaxContributions = Annotated[
     int,
     Field(
         ge=1,
-        le=1000,
-        description="How many events of one person the guarantee covers. Nobody counts them here: whoever sends the "
-        "events must keep to it",
+        le=MOST_CONTRIBUTIONS,
+        description="m: events of one person that the guarantee covers, or keys in a person's set",
+        examples=[1],
     ),
 ]
 ExpectedEvents = Annotated[
@@ -113,6 +120,24 @@ class BudgetIn(TotalIn):
     )
 
 
+class ContributionsIn(Input):
+    """The most that one person contributes to all sketches of the ledger together."""
+
+    unit: UnitIn = "event"
+    max: MaxContributions
+
+    def contributions(self) -> Contributions:
+        return Contributions(self.unit, self.max)
+
+
+class LedgerIn(BudgetIn):
+    contributions: ContributionsIn | None = Field(
+        None,
+        description="Count a person's contributions over all sketches of this ledger, which then must have this unit "
+        "and max_contributions and can be merged",
+    )
+
+
 class BudgetChangeIn(TotalIn):
     reason: Text = Field(min_length=1, max_length=1000, description="Why; it stays in the ledger for good")
 
@@ -137,8 +162,19 @@ class UniverseIn(Input):
 
 class SketchIn(Input):
     k: Counters
-    unit: Unit = "event"
+    unit: UnitIn = "event"
     max_contributions: MaxContributions = 1
+    enforcement: Enforcement | None = Field(
+        None,
+        description="`enforced`: items name a `user`, and the service counts no more of each than allowed; the default "
+        "for unit `user` or max_contributions above 1. `declared`: it trusts the senders, and every snapshot says so",
+        examples=["declared"],
+    )
+    on_excess: OnExcess = Field(
+        "drop",
+        description="What one request holds of a user beyond the limit: dropped without a word, or the batch refused. "
+        "What goes beyond it together with earlier requests is always dropped without a word",
+    )
     ledger: str | None = Field(None, pattern=NAME, description="A shared ledger that pays for releases")
     budget: BudgetIn | None = Field(None, description="Or a budget of its own, in a ledger of the sketch's name")
     universe: UniverseIn | None = Field(
@@ -159,10 +195,15 @@ class SketchIn(Input):
             k=self.k,
             unit=self.unit,
             max_contributions=self.max_contributions,
+            enforcement=self.enforcement or self._usual_enforcement(),
+            on_excess=self.on_excess,
             ledger=own or self.ledger or "",
             description=self.description,
             universe=self.universe.universe() if self.universe else None,
         )
+
+    def _usual_enforcement(self) -> Enforcement:
+        return "enforced" if self.unit == "user" or self.max_contributions > 1 else "declared"
 
 
 class MergeIn(Input):
@@ -188,9 +229,7 @@ class PlanIn(Input):
 
 class ParametersPlanIn(PlanIn):
     k: Counters
-    unit: Literal["event", "user"] = Field(
-        "event", description="`event`: up to max_contributions events per person; `user`: one set of keys per person"
-    )
+    unit: UnitIn = "event"
     max_contributions: MaxContributions = 1
     universe_size: int | None = Field(
         None, ge=1, le=MAX_SIZE, description="How many keys are possible, where that is known", examples=[1_000_000]

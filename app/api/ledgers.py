@@ -4,7 +4,7 @@ from fastapi import APIRouter, Response
 
 from app.api.dependencies import AdminOfName, AppContext, LedgerName, Paging, Reader, ReaderOfName, sealed
 from app.api.errors import Responses, responses
-from app.api.inputs import BudgetChangeIn, BudgetIn, example
+from app.api.inputs import BudgetChangeIn, LedgerIn, example
 from app.api.outputs import EntryOut, LedgerOut, PageOut, ReportOut
 from app.core.errors import Conflict, InvalidNumber, UnknownLedger
 from app.usecases import manage_ledgers
@@ -24,10 +24,14 @@ _CREATED: Responses = {
     responses=_CREATED | responses(InvalidNumber, Conflict),
 )
 def create_ledger(
-    name: LedgerName, body: BudgetIn, app: AppContext, caller: AdminOfName, response: Response
+    name: LedgerName, body: LedgerIn, app: AppContext, caller: AdminOfName, response: Response
 ) -> LedgerOut:
-    """Make a budget that several sketches may share; 200 if the same one exists already. Needs `admin`."""
-    ledger, created = manage_ledgers.create_ledger(app, name, body.accountant, body.total())
+    """Make a budget that several sketches may share; 200 if the same one exists already. Needs `admin`.
+
+    With `contributions` it also bounds what one person contributes to all its sketches together.
+    """
+    bound = body.contributions.contributions() if body.contributions else None
+    ledger, created = manage_ledgers.create_ledger(app, name, body.accountant, body.total(), bound)
     response.status_code = 201 if created else 200
     return LedgerOut.of(ledger)
 

@@ -12,6 +12,7 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 
 from app.core.budget import Budget
+from app.core.comparison import Comparison
 from app.core.histogram import Snapshot
 from app.core.planner import Offer
 from app.usecases.manage_keys import KeyView, NewKey
@@ -47,6 +48,11 @@ class ChargeOut(Sparse, LedgerAmountOut):
     rho: str | SkipJsonSchema[None] = Field(None, description="What a `zcdp` ledger counted", examples=["0.125"])
 
 
+class ContributionsOut(BaseModel):
+    unit: str = Field(description="Events, or sets of keys", examples=["event"])
+    max: int = Field(description="The most that one person contributes to all its sketches together", examples=[5])
+
+
 class LedgerOut(BaseModel):
     """The public state of a budget. It moves with releases, never with events."""
 
@@ -58,6 +64,9 @@ class LedgerOut(BaseModel):
     rho: str | None = Field(description="ρ spent, at a `zcdp` ledger", examples=[None])
     releases_like_the_last: int | None = Field(
         description="How many more releases of the last one's cost fit; null before the first", examples=[1]
+    )
+    contributions: ContributionsOut | None = Field(
+        description="A bound over all its sketches; null where each has its own"
     )
     created_at: datetime
 
@@ -71,6 +80,9 @@ class LedgerOut(BaseModel):
             remaining=AmountOut(**ledger.remaining.as_strings()),
             rho=ledger.rho,
             releases_like_the_last=ledger.releases_like_the_last,
+            contributions=ContributionsOut(unit=ledger.contributions.unit, max=ledger.contributions.most)
+            if ledger.contributions
+            else None,
             created_at=ledger.created_at,
         )
 
@@ -164,14 +176,20 @@ class SketchOut(BaseModel):
 
     name: str = Field(examples=["page-views"])
     k: int = Field(description="Counters", examples=[1024])
-    unit: str = Field(description="What is protected", examples=["event"])
-    max_contributions: int = Field(description="Events per person that the guarantee covers", examples=[1])
+    unit: str = Field(description="What is counted and protected", examples=["event"])
+    max_contributions: int = Field(description="Events of a person, or keys in a person's set", examples=[1])
+    enforcement: str = Field(
+        description="`enforced`: no more of a named user was counted. `declared`: the senders are trusted",
+        examples=["declared"],
+    )
+    on_excess: str = Field(description="What happens to excess within one request", examples=["drop"])
     description: str = Field(examples=["Page views of the shop"])
     family: str = Field(description="How it was built, which decides what may release it", examples=["stream"])
     universe_size: int | None = Field(description="How many keys are possible; null if undeclared", examples=[None])
     ledger: LedgerOut = Field(description="The ledger of its own events")
     ledgers: list[str] = Field(description="All ledgers whose data it holds; each pays for a release", examples=[["a"]])
     created_at: datetime
+    closed_at: datetime | None = Field(description="null while it takes events", examples=[None])
 
     @classmethod
     def of(cls, sketch: SketchView) -> "SketchOut":
@@ -180,18 +198,22 @@ class SketchOut(BaseModel):
             k=sketch.k,
             unit=sketch.unit,
             max_contributions=sketch.max_contributions,
+            enforcement=sketch.enforcement,
+            on_excess=sketch.on_excess,
             description=sketch.description,
             family=sketch.family,
             universe_size=sketch.universe_size,
             ledger=LedgerOut.of(sketch.ledger),
             ledgers=sketch.ledgers,
             created_at=sketch.created_at,
+            closed_at=sketch.closed_at,
         )
 
 
 class ReceiptOut(BaseModel):
     accepted: int = Field(
-        description="How many events your batch has, counts added up; a function of your request alone",
+        description="How many events, or users' sets, your batch has, counts added up. A function of your request "
+        "alone: it does not tell how many of them counted",
         examples=[552],
     )
 
@@ -239,14 +261,38 @@ class OfferOut(BaseModel):
         )
 
 
-class PlanOut(BaseModel):
+class ComparisonOut(BaseModel):
+    """The same question by both units of privacy."""
+
+    event_threshold: int = Field(description="The smallest count that unit `event` reports", examples=[92])
+    user_threshold: int = Field(description="The smallest count that unit `user` reports", examples=[813])
+    turns_at: int | None = Field(
+        description="From so many contributions on unit `user` cuts lower; null if never", examples=[40]
+    )
+    words: str = Field(description="The same in words")
+
+    @classmethod
+    def of(cls, comparison: Comparison) -> "ComparisonOut":
+        return cls(
+            event_threshold=comparison.by_events.calibrated.threshold,
+            user_threshold=comparison.by_users.calibrated.threshold,
+            turns_at=comparison.turns_at,
+            words=comparison.words,
+        )
+
+
+class PlanOut(Sparse):
     recommended: str = Field(description="What `auto` would take", examples=["pmg"])
     mechanisms: list[OfferOut] = Field(description="Those that apply, the recommended one first")
+    comparison: ComparisonOut | SkipJsonSchema[None] = Field(
+        None, description="Of both units, where no sketch has settled on one"
+    )
 
     @classmethod
     def of(cls, plan: Plan) -> "PlanOut":
         mechanisms = [OfferOut.of(*offer) for offer in plan.offers]
-        return cls(recommended=mechanisms[0].mechanism, mechanisms=mechanisms)
+        comparison = ComparisonOut.of(plan.comparison) if plan.comparison else None
+        return cls(recommended=mechanisms[0].mechanism, mechanisms=mechanisms, comparison=comparison)
 
 
 class BarOut(BaseModel):
@@ -271,6 +317,10 @@ class SnapshotSummaryOut(BaseModel):
     beta: str = Field(description="Error bounds hold with probability 1 − β", examples=["0.05"])
     parameters: MechanismParametersOut
     error_bound: ErrorBoundOut
+    guarantee: str = Field(
+        description="What is protected, against what, under which assumption",
+        examples=["Protects any one event from whoever sees this snapshot, whatever else they know: …"],
+    )
     charged: list[ChargeOut] = Field(description="What each ledger paid")
     remaining: list[LedgerAmountOut] = Field(description="What each ledger had left right after this release")
 

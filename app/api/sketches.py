@@ -16,6 +16,7 @@ from app.api.errors import Responses, responses
 from app.api.inputs import MergeIn, SketchIn, example
 from app.api.outputs import PageOut, SketchOut
 from app.core.errors import (
+    Closed,
     Conflict,
     IncompatibleSketches,
     InvalidNumber,
@@ -80,12 +81,22 @@ def delete_sketch(name: SketchName, app: AppContext, caller: AdminOfName) -> Non
     manage_sketches.delete_sketch(app, name)
 
 
+@router.post("/v1/sketches/{name}/close", tags=["sketches"], responses=responses(UnknownSketch))
+def close_sketch(name: SketchName, app: AppContext, caller: AdminOfName) -> SketchOut:
+    """Take no more events, for good. Releases go on. Needs `admin`.
+
+    Of a sketch that counted people, their fingerprints are erased, and the guarantee stands; where a ledger counts them
+    over several sketches, once the last of these is closed.
+    """
+    return SketchOut.of(manage_sketches.close_sketch(app, name))
+
+
 @router.post(
     "/v1/sketches/{name}/merges",
     tags=["sketches"],
     status_code=201,
     openapi_extra=example({"sources": ["page-views"], "mode": "compact"}),
-    responses=responses(UnknownSketch, Conflict, IncompatibleSketches),
+    responses=responses(UnknownSketch, Closed, Conflict, IncompatibleSketches),
 )
 def merge_sketches(name: MergeTarget, body: MergeIn, app: AppContext, caller: AdminOfName) -> SketchOut:
     """Put the data of the sources into the target, which is made if it does not exist. Needs `admin` for all of them.

@@ -66,6 +66,14 @@ class Conflict(Refusal):
     title = "The name is taken by something different"
 
 
+class Closed(Refusal):
+    title = "The sketch is closed"
+
+
+class WrongUserKey(Refusal):
+    title = "The server has another user key"
+
+
 class KeyReused(Refusal):
     title = "The idempotency key was used for another request"
 

@@ -67,6 +67,7 @@ class Snapshot:
     parameters: Mapping[str, object]
     error_bound: ErrorBound
     histogram: Sequence[Bar]
+    guarantee: str = ""  # in a sentence
     charged: Sequence[Mapping[str, str]]
     remaining: Sequence[Mapping[str, str]]  # right after this release
 

@@ -1,23 +1,28 @@
-"""Sketches that are being written to, kept open in the process, so that a batch need not read its sketch back.
+"""What is being written to, kept open in the process, so that a batch need not read it back: sketches, and allowances.
 
-An open sketch is used only if its token is the one in the database, read under the lock; whoever takes it owns it until
-it is put back after the commit. So one that was left halfway by a failure is never seen again. Bounded in bytes; one
-that nobody wrote to for a minute is dropped, and a deleted one with it.
+It is used only together with the token that the database has, read under the lock; whoever takes it owns it until it is
+put back after the commit. So what was left halfway by a failure is never seen again. Bounded in bytes, but for the last
+one; what nobody wrote to for a minute is dropped, and what was deleted with it.
 """
 
 import time
 from collections import OrderedDict
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from app.core.kernel import Fold
 
 _IDLE_SECONDS = 60.0
 
 
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
 class _Open(NamedTuple):
     token: int
-    fold: Fold
+    value: Any
     size: int
     put_at: float
 
@@ -26,24 +31,29 @@ class HotSketches:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._open: OrderedDict[int, _Open] = OrderedDict()  # least recently used first
+        self._open: OrderedDict[object, _Open] = OrderedDict()  # least recently used first
         self._lock = Lock()
 
     def take(self, sketch_id: int, token: int) -> Fold | None:
         """The open sketch, if it is as the database has it; it is the caller's alone then."""
+        found, fold = self.take_any(sketch_id) or (0, None)
+        return fold if found == token else None
+
+    def take_any(self, key: object) -> tuple[int, Any] | None:
+        """What is open, with its token, whatever the database has; it is the caller's alone then."""
         with self._lock:
-            found = self._open.pop(sketch_id, None)
+            found = self._open.pop(key, None)
             if found is None:
                 return None
             self._bytes -= found.size
-            return found.fold if found.token == token else None
+            return found.token, found.value
 
-    def put(self, sketch_id: int, token: int, fold: Fold) -> None:
+    def put(self, key: object, token: int, value: _Sized) -> None:
         with self._lock:
-            self._drop(sketch_id)
-            self._open[sketch_id] = _Open(token, fold, fold.nbytes, time.monotonic())
-            self._bytes += fold.nbytes
-            while self._bytes > self._max_bytes:
+            self._drop(key)
+            self._open[key] = _Open(token, value, value.nbytes, time.monotonic())
+            self._bytes += value.nbytes
+            while self._bytes > self._max_bytes and len(self._open) > 1:
                 self._drop(next(iter(self._open)))
 
     def drop_idle(self) -> None:
@@ -51,7 +61,7 @@ class HotSketches:
             while self._open and next(iter(self._open.values())).put_at < time.monotonic() - _IDLE_SECONDS:
                 self._drop(next(iter(self._open)))
 
-    def _drop(self, sketch_id: int) -> None:
-        found = self._open.pop(sketch_id, None)
+    def _drop(self, key: object) -> None:
+        found = self._open.pop(key, None)
         if found is not None:
             self._bytes -= found.size

@@ -11,6 +11,7 @@ from app.core.accountants import ACCOUNTANTS, Accountant, Price
 from app.core.budget import EPSILON_DIGITS, Budget, decimal_string
 from app.core.chain import START, Entry
 from app.core.errors import BudgetExhausted, Unavailable, UnknownLedger
+from app.core.people import Unit
 from app.core.planner import Offer
 from app.store.rows import inserted, like
 from app.store.tables import EntryRow, LedgerRow
@@ -36,6 +37,12 @@ def create(session: Session, name: str, accountant_name: str, total: Budget, now
     (row,) = lock(session, [get(session, name).id])
     set_total(session, row, total, kind="open", reason="", now=now)
     return True
+
+
+def bound_contributions(session: Session, row: LedgerRow, unit: Unit, most: int, scope_id: int) -> None:
+    """A person's contributions to all sketches of a new ledger count together, in this scope."""
+    row.contribution_unit, row.max_contributions, row.scope_id = unit, most, scope_id
+    session.flush()
 
 
 def get(session: Session, name: str) -> LedgerRow:

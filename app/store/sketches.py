@@ -7,6 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.core.errors import UnknownSketch
+from app.core.people import Enforcement, OnExcess, Unit
 from app.core.universe import Universe, as_document, of_document
 from app.store import states
 from app.store.rows import inserted, like
@@ -19,8 +20,11 @@ def create(
     name: str,
     ledger_id: int,
     k: int,
-    unit: str,
+    unit: Unit,
     max_contributions: int,
+    enforcement: Enforcement,
+    on_excess: OnExcess,
+    scope_id: int | None,
     description: str,
     universe: Universe | None,
     now: datetime,
@@ -32,6 +36,10 @@ def create(
         "k": k,
         "unit": unit,
         "max_contributions": max_contributions,
+        "enforcement": enforcement,
+        "on_excess": on_excess,
+        "scope_id": scope_id,
+        "family": "stream" if unit == "event" else "compact",
         "description": description,
         "universe": as_document(universe) if universe else None,
         "created_at": now,
@@ -39,7 +47,7 @@ def create(
     if not inserted(session, SketchRow, values):
         return False
     row = get(session, name)
-    states.create(session, row.id, k)
+    states.create(session, row)
     session.add(LineageRow(sketch_id=row.id, ledger_id=ledger_id))
     session.add(OriginRow(sketch_id=row.id, origin_id=row.id))
     session.flush()

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from app.core.errors import BadState, UnknownSketch
 from app.core.sketches import state
+from app.core.sketches.compact import CompactSketch
 from app.core.sketches.order import SECRET_BYTES, Order
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
@@ -19,11 +20,13 @@ class Held(NamedTuple):
 
     sketch_id: int
     token: int
+    closed: bool
+    scope_id: int | None
     has_universe: bool
 
 
 _HELD = (
-    select(StateRow.sketch_id, StateRow.token, SketchRow.universe.is_not(None))
+    select(StateRow.sketch_id, StateRow.token, StateRow.closed, SketchRow.scope_id, SketchRow.universe.is_not(None))
     .join(SketchRow, SketchRow.id == StateRow.sketch_id)
     .where(SketchRow.name == bindparam("name"))
     .with_for_update(of=StateRow)
@@ -36,17 +39,18 @@ _WRITE = (
 )
 
 
-def create(session: Session, sketch_id: int, k: int) -> None:
-    """Empty, with an eviction order of its own."""
-    empty = StreamSketch.empty(k, Order(secrets.token_bytes(SECRET_BYTES)))
-    session.add(StateRow(sketch_id=sketch_id, token=_new_token(), state=state.encode(empty)))
+def create(session: Session, row: SketchRow) -> None:
+    """Empty; a stream with an eviction order of its own."""
+    order = Order(secrets.token_bytes(SECRET_BYTES))
+    empty = StreamSketch.empty(row.k, order) if row.family == "stream" else CompactSketch.empty(row.k)
+    session.add(StateRow(sketch_id=row.id, token=_new_token(), state=state.encode(empty)))
 
 
 def lock(session: Session, name: str) -> Held | None:
     """The state of the sketch of this name, held still until the commit; None where there is none.
 
-    The token is that of the state as it is now, after any wait. What the sketch's own row says of its family may be
-    older than that, so ask the state.
+    Token and `closed` are as they are now, after any wait. What the sketch's own row says may be older than that, so of
+    it only what never changes is here; for the family, ask the state.
     """
     row = session.connection().execute(_HELD, {"name": name}).first()
     return None if row is None else Held(*row)
@@ -82,6 +86,11 @@ def decoded(stored: bytes) -> Sketch:
 
 def save(session: Session, row: SketchRow, sketch: Sketch) -> None:
     write(session, row.id, state.encode(sketch))
+
+
+def close(session: Session, held: Held) -> None:
+    """No batch is taken from now on."""
+    session.connection().execute(update(StateRow).where(StateRow.sketch_id == held.sketch_id).values(closed=True))
 
 
 def erase(session: Session, row: SketchRow) -> None:

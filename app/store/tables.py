@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     CheckConstraint,
     DateTime,
     Dialect,
@@ -18,11 +19,13 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from app.core.accountants import Price
 from app.core.budget import Budget
+from app.core.people import Enforcement, OnExcess, Unit
 from app.core.planner import Family
 
 NAME_LENGTH = 100
@@ -76,6 +79,10 @@ class LedgerRow(Table):
     created_at: Mapped[datetime] = mapped_column(Utc)
     entries: Mapped[int] = mapped_column(BigInteger)  # the sequence of the last entry
     head: Mapped[bytes] = mapped_column(LargeBinary(32))  # its hash
+    # A bound on what one person contributes to all its sketches together; null where each sketch has its own.
+    contribution_unit: Mapped[Unit | None] = mapped_column(String(16))
+    max_contributions: Mapped[int | None] = mapped_column(Integer)
+    scope_id: Mapped[int | None] = mapped_column(ForeignKey("allowance_scopes.id"))
 
     @property
     def total(self) -> Budget:
@@ -96,7 +103,10 @@ class SketchRow(Table):
     __tablename__ = "sketches"
     __table_args__ = (
         CheckConstraint("k >= 1", name="k_positive"),
-        CheckConstraint("unit IN ('event')", name="known_unit"),
+        CheckConstraint("unit IN ('event', 'user')", name="known_unit"),
+        CheckConstraint("enforcement IN ('enforced', 'declared')", name="known_enforcement"),
+        CheckConstraint("on_excess IN ('drop', 'refuse')", name="known_on_excess"),
+        CheckConstraint("(enforcement = 'enforced') = (scope_id IS NOT NULL)", name="enforced_has_scope"),
         CheckConstraint("max_contributions >= 1", name="max_contributions_positive"),
         CheckConstraint("family IN ('stream', 'compact', 'summed')", name="known_family"),
         CheckConstraint("sources >= 1", name="sources_positive"),
@@ -106,13 +116,17 @@ class SketchRow(Table):
     name: Mapped[str] = mapped_column(String(NAME_LENGTH), unique=True)
     ledger_id: Mapped[int] = mapped_column(ForeignKey("ledgers.id"), index=True)
     k: Mapped[int] = mapped_column(Integer)
-    unit: Mapped[str] = mapped_column(String(16))
+    unit: Mapped[Unit] = mapped_column(String(16))
     max_contributions: Mapped[int] = mapped_column(Integer)
+    enforcement: Mapped[Enforcement] = mapped_column(String(16), server_default="declared")
+    on_excess: Mapped[OnExcess] = mapped_column(String(16), server_default="drop")
+    scope_id: Mapped[int | None] = mapped_column(ForeignKey("allowance_scopes.id"), index=True)
     description: Mapped[str] = mapped_column(Text)
     family: Mapped[Family] = mapped_column(String(16), server_default="stream")
     sources: Mapped[int] = mapped_column(Integer, server_default="1")  # streams that were summed
     universe: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     created_at: Mapped[datetime] = mapped_column(Utc)
+    closed_at: Mapped[datetime | None] = mapped_column(Utc)
     deleted_at: Mapped[datetime | None] = mapped_column(Utc)
 
 
@@ -123,7 +137,34 @@ class StateRow(Table):
 
     sketch_id: Mapped[int] = mapped_column(ForeignKey("sketches.id"), primary_key=True, autoincrement=False)
     token: Mapped[int] = mapped_column(BigInteger)  # changes with the state; before it, so that it is read alone
+    closed: Mapped[bool] = mapped_column(Boolean, server_default=false())  # here too, because writers lock this row
     state: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class ScopeRow(Table):
+    """Within which a person's contributions are added up: one sketch, or all sketches of a ledger."""
+
+    __tablename__ = "allowance_scopes"
+
+    id: Mapped[int] = mapped_column(_RowNumber, primary_key=True)
+    name: Mapped[str] = mapped_column(String(NAME_LENGTH + 10), unique=True)
+    key_check: Mapped[bytes] = mapped_column(LargeBinary(12))  # of the key outside, to notice another one
+    sequence: Mapped[int] = mapped_column(BigInteger)  # of the last entries
+    dropped_at: Mapped[datetime | None] = mapped_column(Utc)  # the fingerprints are gone: nothing more is counted
+
+
+class AllowanceRow(Table):
+    """What some people have used: fingerprint (12 bytes) and number (u16), one after the other; larger numbers hold.
+
+    Written one row a commit, and put together from time to time (`store/allowances.py`).
+    """
+
+    __tablename__ = "allowance_entries"
+
+    scope_id: Mapped[int] = mapped_column(ForeignKey("allowance_scopes.id"), primary_key=True, autoincrement=False)
+    sequence: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    level: Mapped[int] = mapped_column(Integer)
+    entries: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class LineageRow(Table):

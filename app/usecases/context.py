@@ -7,6 +7,7 @@ from datetime import datetime
 from app.core.noise import Noise
 from app.store.database import Database
 from app.store.hot import HotSketches
+from app.store.user_key import UserKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,5 +17,6 @@ class Context:
     noise: Noise
     now: Callable[[], datetime]
     admin_key: str | None = field(repr=False)  # DISCREET_ADMIN_KEY
+    user_key: UserKey = field(repr=False)
     max_k: int
     max_items: int

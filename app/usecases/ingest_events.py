@@ -1,6 +1,6 @@
 """Fold batches into one sketch, each exactly once, those that wait together in one transaction."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -12,6 +12,7 @@ from app.core.claims import Claim
 from app.core.errors import (
     MAX_REPORTED,
     BadBatch,
+    Closed,
     Conflict,
     KeyReused,
     Refusal,
@@ -19,23 +20,30 @@ from app.core.errors import (
     UnknownSketch,
 )
 from app.core.kernel import Batch
-from app.core.sketches import state
-from app.core.sketches.compact import CompactSketch
-from app.core.sketches.stream import StreamSketch
-from app.core.sketches.summed import SummedSketch
+from app.core.people import People, UserSets
 from app.core.universe import Universe
 from app.store import keys, requests, sketches, states
 from app.store.states import Held
+from app.usecases.bound_people import Used
 from app.usecases.context import Context
+from app.usecases.open_sketch import CompactFold, opened
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One request's batch: what it counts, the claim that makes a retry safe, the API key that sent it."""
+    """One request's batch: what it counts, the claim that makes a retry safe, the API key that sent it, and who is
+    behind its items, where the sketch enforces allowances."""
 
-    batch: Batch
+    batch: Batch | UserSets
     claim: Claim | None = None
     key_id: str | None = None
+    people: People | None = None
+    allowance: int = 0  # items that a person has in all
+
+    def named(self) -> People:
+        if self.people is None:
+            raise RuntimeError("an enforced sketch was sent a batch without people")
+        return self.people
 
 
 Outcome = Exception | None  # None: counted now, or by the request of which this is a retry
@@ -65,23 +73,40 @@ def _ingest(context: Context, name: str, submissions: Sequence[Submission]) -> l
     with context.database.writing() as session:
         held = states.lock(session, name)  # first: who waits for the same claims waits here
         universe = _universe(session, name) if held is None or held.has_universe else None
-        fold = _opened(context, session, held) if held else None
+        fold = opened(context, session, held) if held else None
         group.refuse(_revoked(session, submissions))
         group.refuse(lambda one: _foreign(one.batch, universe))
         group.answer_retries(session)
-        if held is None or fold is None:
-            group.refuse(lambda _: _closed(name, deleted=held is None))
+        if held is None or fold is None or held.closed:
+            group.refuse(lambda _: _taking_none(name, held))
             return group.outcomes()
         group.stake_claims(session, context.now())
-        batches = [one.batch for one in group.waiting.values() if len(one.batch)]
-        if not batches:
+        counted = [one for one in group.waiting.values() if len(one.batch)]
+        if not counted:
             return group.outcomes()  # so that the time it takes to rewrite the state cannot be asked for free
-        for batch in batches:
-            fold.add(batch)
+        used = Used.opened(context, session, held.scope_id) if held.scope_id is not None else None
+        for one in counted:
+            _fold(fold, one, used)
         token = states.write(session, held.sketch_id, fold.state())
+        if used:
+            used.write(session)
     if isinstance(fold, kernel.Fold):
         context.hot.put(held.sketch_id, token, fold)
+    if used:
+        used.keep(context)
     return group.outcomes()
+
+
+def _fold(fold: kernel.Fold | CompactFold, one: Submission, used: Used | None) -> None:
+    """Add what counts of a batch."""
+    if isinstance(one.batch, UserSets):
+        if not isinstance(fold, CompactFold):
+            raise RuntimeError("a sketch of users is a compact sketch")
+        fold.add_users(
+            used.limited_sets(one.batch, one.named()) if used else list(one.batch.kept([True] * len(one.batch)))
+        )
+    else:
+        fold.add(used.limited(one.batch, one.named(), one.allowance) if used else one.batch)
 
 
 class _Group:
@@ -141,45 +166,23 @@ def _universe(session: Session, name: str) -> Universe | None:
     return sketches.universe(sketches.get(session, name))
 
 
-def _foreign(batch: Batch, universe: Universe | None) -> Refusal | None:
+def _foreign(batch: Batch | UserSets, universe: Universe | None) -> Refusal | None:
     """Decided by the declared universe alone, so it tells nothing of what was counted."""
     if universe is None:
         return None
-    foreign = (at for at, (key, _count) in enumerate(batch.pairs()) if key not in universe)
+    foreign = (at for at, keys in enumerate(_keys(batch)) if any(key not in universe for key in keys))
     bad = [(at, "the key is not in the sketch's universe.") for at in islice(foreign, MAX_REPORTED)]
     return BadBatch(f"Item {bad[0][0]}: {bad[0][1]}", bad) if bad else None
 
 
-def _closed(name: str, *, deleted: bool) -> Refusal:
-    if deleted:
+def _keys(batch: Batch | UserSets) -> Iterable[Sequence[str]]:
+    """Of each item."""
+    return (keys for _, keys in batch.sets) if isinstance(batch, UserSets) else ([key] for key, _ in batch.pairs())
+
+
+def _taking_none(name: str, held: Held | None) -> Refusal:
+    if held is None:
         return UnknownSketch(f"The sketch {name!r} was deleted; its snapshots and ledger stay.")
+    if held.closed:
+        return Closed(f"The sketch {name!r} was closed and takes no more events.")
     return Conflict(f"The sketch {name!r} is a sum of others and takes no events of its own.")
-
-
-class _CompactFold:
-    """A compact sketch that takes batches, each as one merge."""
-
-    def __init__(self, sketch: CompactSketch) -> None:
-        self._sketch = sketch
-
-    def add(self, batch: Batch) -> None:
-        self._sketch = self._sketch.extended(batch.pairs())
-
-    def state(self) -> bytes:
-        return state.encode(self._sketch)
-
-
-def _opened(context: Context, session: Session, held: Held) -> kernel.Fold | _CompactFold | None:
-    """The sketch as it is now, ready for batches; None for a sum, which takes none."""
-    hot = context.hot.take(held.sketch_id, held.token)
-    if hot is not None:
-        return hot
-    stored = states.read(session, held.sketch_id)
-    if stored is None:
-        raise RuntimeError("a state that is locked is gone")
-    family = state.family(stored)
-    if family is StreamSketch:
-        return kernel.Fold(stored)
-    if family is SummedSketch:
-        return None
-    return _CompactFold(state.decode_as(CompactSketch, stored))

@@ -8,10 +8,19 @@ from sqlalchemy.orm import Session
 from app.core.budget import Budget
 from app.core.chain import Entry
 from app.core.errors import Conflict
-from app.store import ledger
+from app.core.people import Fingerprints, Unit
+from app.store import allowances, ledger
 from app.store.tables import LedgerRow
 from app.usecases.context import Context
 from app.usecases.paging import Page, paged
+
+
+@dataclass(frozen=True, slots=True)
+class Contributions:
+    """The most that one person contributes to all sketches of a ledger together."""
+
+    unit: Unit
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +34,7 @@ class LedgerView:
     remaining: Budget
     rho: str | None  # spent, where the accountant counts it
     releases_like_the_last: int | None
+    contributions: Contributions | None
     created_at: datetime
 
 
@@ -36,18 +46,30 @@ class EntryView:
     hash: bytes
 
 
-def create_ledger(context: Context, name: str, accountant: str, total: Budget) -> tuple[LedgerView, bool]:
+def create_ledger(
+    context: Context, name: str, accountant: str, total: Budget, contributions: Contributions | None
+) -> tuple[LedgerView, bool]:
     """The ledger, and whether it is new. Asking for an existing one in the same words is fine."""
     with context.database.writing() as session:
         created = ledger.create(session, name, accountant, total, context.now())
         row = ledger.get(session, name)
-        if not same_ledger(row, accountant, total):
-            raise Conflict(f"A ledger named {name!r} exists with another budget or accountant.")
+        if created and contributions is not None:
+            scope = f"ledger/{name}"
+            scope_id = allowances.create(session, scope, Fingerprints(context.user_key.value, scope).check)
+            ledger.bound_contributions(session, row, contributions.unit, contributions.most, scope_id)
+        if not same_ledger(row, accountant, total) or _contributions(row) != contributions:
+            raise Conflict(f"A ledger named {name!r} exists with another budget, accountant or bound on contributions.")
         return view(session, row), created
 
 
 def same_ledger(row: LedgerRow, accountant: str, total: Budget) -> bool:
     return row.accountant == accountant and row.total == total
+
+
+def _contributions(row: LedgerRow) -> Contributions | None:
+    if row.contribution_unit is None or row.max_contributions is None:
+        return None
+    return Contributions(row.contribution_unit, row.max_contributions)
 
 
 def get_ledger(context: Context, name: str) -> LedgerView:
@@ -88,5 +110,6 @@ def view(session: Session, row: LedgerRow) -> LedgerView:
         remaining=ledger.remaining(row),
         rho=ledger.accountant(row).rho(row.paid),
         releases_like_the_last=row.left.how_many(last) if last else None,
+        contributions=_contributions(row),
         created_at=row.created_at,
     )

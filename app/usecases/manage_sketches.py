@@ -1,4 +1,4 @@
-"""Make, read and delete sketches."""
+"""Make, read, close and delete sketches."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,8 +7,9 @@ from sqlalchemy.orm import Session
 
 from app.core.budget import Budget
 from app.core.errors import Conflict, InvalidNumber
+from app.core.people import Enforcement, Fingerprints, OnExcess, Unit
 from app.core.universe import Universe
-from app.store import ledger, sketches
+from app.store import allowances, ledger, sketches, states
 from app.store.tables import LedgerRow, SketchRow
 from app.usecases import manage_ledgers
 from app.usecases.context import Context
@@ -29,11 +30,13 @@ class SketchSpec:
     """What a sketch is made from. `ledger` is the name of a shared one, or a budget of its own."""
 
     k: int
-    unit: str
+    unit: Unit
     max_contributions: int
     ledger: str | OwnBudget
     description: str
     universe: Universe | None
+    enforcement: Enforcement = "declared"
+    on_excess: OnExcess = "drop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +45,17 @@ class SketchView:
 
     name: str
     k: int
-    unit: str
+    unit: Unit
     max_contributions: int
+    enforcement: Enforcement
+    on_excess: OnExcess
     description: str
     family: str
     universe_size: int | None
     ledger: LedgerView
     ledgers: list[str]  # all whose data it holds
     created_at: datetime
+    closed_at: datetime | None
 
 
 def create_sketch(context: Context, name: str, spec: SketchSpec) -> tuple[SketchView, bool]:
@@ -57,7 +63,7 @@ def create_sketch(context: Context, name: str, spec: SketchSpec) -> tuple[Sketch
     if spec.k > context.max_k:
         raise InvalidNumber(f"k may be at most {context.max_k} on this server.")
     with context.database.writing() as session:
-        created = sketches.find(session, name) is None and _insert(session, name, spec, context.now())
+        created = sketches.find(session, name) is None and _insert(context, session, name, spec)
         row = sketches.find(session, name)
         if row is None:
             raise Conflict(f"A ledger named {name!r} exists: name it as `ledger`, or choose another sketch name.")
@@ -69,7 +75,8 @@ def create_sketch(context: Context, name: str, spec: SketchSpec) -> tuple[Sketch
         return view(session, row), created
 
 
-def _insert(session: Session, name: str, spec: SketchSpec, now: datetime) -> bool:
+def _insert(context: Context, session: Session, name: str, spec: SketchSpec) -> bool:
+    now = context.now()
     if isinstance(spec.ledger, OwnBudget):
         if not ledger.create(session, name, spec.ledger.accountant, spec.ledger.total, now):
             return False
@@ -83,15 +90,38 @@ def _insert(session: Session, name: str, spec: SketchSpec, now: datetime) -> boo
         k=spec.k,
         unit=spec.unit,
         max_contributions=spec.max_contributions,
+        enforcement=spec.enforcement,
+        on_excess=spec.on_excess,
+        scope_id=_scope(context, session, name, spec, paid_by),
         description=spec.description,
         universe=spec.universe,
         now=now,
     )
 
 
+def _scope(context: Context, session: Session, name: str, spec: SketchSpec, paid_by: LedgerRow) -> int | None:
+    """Within which a person's contributions are added up: the ledger's, where it bounds them, or the sketch's own."""
+    if paid_by.scope_id is not None:
+        if (spec.unit, spec.max_contributions) != (paid_by.contribution_unit, paid_by.max_contributions):
+            raise Conflict(
+                f"The ledger {paid_by.name!r} bounds what a person contributes to all its sketches: make this one with "
+                f"unit {paid_by.contribution_unit!r} and max_contributions {paid_by.max_contributions}."
+            )
+        if spec.enforcement == "declared":
+            raise Conflict(f"The ledger {paid_by.name!r} bounds contributions, so its sketches cannot be declared.")
+        if allowances.lock(session, paid_by.scope_id).dropped:
+            raise Conflict(f"All sketches of the ledger {paid_by.name!r} were closed, and its people are forgotten.")
+        return paid_by.scope_id
+    if spec.enforcement == "declared":
+        return None
+    scope = f"sketch/{name}"
+    return allowances.create(session, scope, Fingerprints(context.user_key.value, scope).check)
+
+
 def _same(row: SketchRow, paid_by: LedgerRow, spec: SketchSpec) -> bool:
-    asked = (spec.k, spec.unit, spec.max_contributions, spec.description, spec.universe)
-    if (row.k, row.unit, row.max_contributions, row.description, sketches.universe(row)) != asked:
+    asked = (spec.k, spec.unit, spec.max_contributions, spec.enforcement, spec.on_excess, spec.description)
+    have = (row.k, row.unit, row.max_contributions, row.enforcement, row.on_excess, row.description)
+    if have != asked or sketches.universe(row) != spec.universe:
         return False
     if isinstance(spec.ledger, OwnBudget):
         own = paid_by.name == row.name
@@ -115,7 +145,34 @@ def list_sketches(context: Context, names: str, after: str | None, limit: int) -
 def delete_sketch(context: Context, name: str) -> None:
     """Erase the data. The ledger's history, the snapshots and the claim on the name stay."""
     with context.database.writing() as session:
-        sketches.erase(session, sketches.lock_live(session, name), context.now())
+        row = sketches.lock_live(session, name)
+        sketches.erase(session, row, context.now())
+        _forget_people(context, session, row)
+
+
+def close_sketch(context: Context, name: str) -> SketchView:
+    """Take no more events, for good, and forget who sent them. Closing again changes nothing."""
+    with context.database.writing() as session:
+        row = sketches.lock_live(session, name)
+        close(context, session, row)
+        return view(session, row)
+
+
+def close(context: Context, session: Session, row: SketchRow) -> None:
+    held = states.lock(session, row.name)  # a batch that is being counted comes before this
+    if held is not None and not held.closed:
+        states.close(session, held)
+        row.closed_at = context.now()
+        session.flush()
+        _forget_people(context, session, row)
+
+
+def _forget_people(context: Context, session: Session, row: SketchRow) -> None:
+    """Once no sketch of the scope takes events, nobody needs to know who sent them."""
+    if row.scope_id is not None:
+        allowances.lock(session, row.scope_id)
+        if not allowances.has_open_sketches(session, row.scope_id):
+            allowances.drop(session, row.scope_id, context.now())
 
 
 def view(session: Session, row: SketchRow) -> SketchView:
@@ -126,10 +183,13 @@ def view(session: Session, row: SketchRow) -> SketchView:
         k=row.k,
         unit=row.unit,
         max_contributions=row.max_contributions,
+        enforcement=row.enforcement,
+        on_excess=row.on_excess,
         description=row.description,
         family=row.family,
         universe_size=None if universe is None else universe.size,
         ledger=manage_ledgers.view(session, ledger.read(session, row.ledger_id)),
         ledgers=sorted(held),
         created_at=row.created_at,
+        closed_at=row.closed_at,
     )

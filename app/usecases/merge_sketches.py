@@ -5,12 +5,12 @@ from typing import Literal
 
 from sqlalchemy.orm import Session
 
-from app.core.errors import Conflict, IncompatibleSketches, InvalidRequest, UnknownSketch
+from app.core.errors import Closed, Conflict, IncompatibleSketches, InvalidRequest, UnknownSketch
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
-from app.store import sketches, states
+from app.store import allowances, sketches, states
 from app.store.tables import SketchRow
 from app.usecases import manage_sketches
 from app.usecases.context import Context
@@ -34,6 +34,8 @@ def merge_sketches(context: Context, target: str, sources: Sequence[str], mode: 
         for name in sources:
             _require_mergeable(session, into, held[name])
             _merge(session, into, held[name], mode)
+        if into.scope_id is not None and allowances.lock(session, into.scope_id).dropped:
+            manage_sketches.close(context, session, into)  # its people are forgotten, so it can take no more of them
         return manage_sketches.view(session, into)
 
 
@@ -46,6 +48,9 @@ def _made_like(context: Context, session: Session, name: str, source: SketchRow)
         k=source.k,
         unit=source.unit,
         max_contributions=source.max_contributions,
+        enforcement=source.enforcement,
+        on_excess=source.on_excess,
+        scope_id=source.scope_id,
         description="",
         universe=sketches.universe(source),
         now=context.now(),
@@ -61,6 +66,14 @@ def _require_mergeable(session: Session, target: SketchRow, source: SketchRow) -
         if ours != theirs:
             shown = "another universe" if field == "universe" else f"{field} = {theirs}"
             raise IncompatibleSketches(field, f"Source {source.name!r} has {shown}, unlike {target.name!r}.")
+    if target.scope_id != source.scope_id:  # in one scope a person has one allowance for all of it
+        raise IncompatibleSketches(
+            "enforcement",
+            f"A person may be in {source.name!r} and in {target.name!r}, up to the limit in each. "
+            "Sketches whose people are counted can be merged if one ledger bounds them together (`contributions`).",
+        )
+    if target.closed_at is not None:
+        raise Closed(f"The sketch {target.name!r} was closed and takes no more data.")
     twice = sketches.origin_names(session, target) & sketches.origin_names(session, source)
     if twice:
         raise IncompatibleSketches(

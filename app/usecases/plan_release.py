@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
 
 from app.core.budget import Cost
+from app.core.comparison import Comparison, compare
 from app.core.errors import InvalidNumber
+from app.core.people import Unit
 from app.core.planner import Family, Offer, Question, offers
 from app.store import ledger, sketches
 from app.store.tables import SketchRow
@@ -26,7 +27,7 @@ class Terms:
         return self.question(
             family=row.family,
             k=row.k,
-            max_contributions=row.max_contributions,
+            max_contributions=covered(row.unit, row.max_contributions),
             sources=row.sources,
             universe_size=None if universe is None else universe.size,
         )
@@ -46,11 +47,17 @@ class Terms:
         )
 
 
+def covered(unit: Unit, max_contributions: int) -> int:
+    """The events of one person that a mechanism must cover. The size of a set does not matter to PAMG."""
+    return max_contributions if unit == "event" else 1
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Offers, the best first, each with how many such releases the ledger still covers (None without a sketch)."""
 
     offers: list[tuple[Offer, int | None]]
+    comparison: Comparison | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +65,7 @@ class Parameters:
     """What a sketch would be made from."""
 
     k: int
-    unit: Literal["event", "user"]
+    unit: Unit
     max_contributions: int
     universe_size: int | None
 
@@ -78,11 +85,11 @@ def plan_parameters(context: Context, parameters: Parameters, terms: Terms) -> P
     """The plan for parameters that no sketch has yet."""
     if parameters.k > context.max_k:
         raise InvalidNumber(f"k may be at most {context.max_k} on this server.")
-    events = parameters.unit == "event"
     question = terms.question(
-        family="stream" if events else "compact",
+        family="stream" if parameters.unit == "event" else "compact",
         k=parameters.k,
-        max_contributions=parameters.max_contributions if events else 1,  # the size of a set does not matter to PAMG
+        max_contributions=covered(parameters.unit, parameters.max_contributions),
         universe_size=parameters.universe_size,
     )
-    return Plan([(offer, None) for offer in offers(question)])
+    found = offers(question)
+    return Plan([(offer, None) for offer in found], compare(question, parameters.max_contributions))

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from app.core.budget import decimal_text
 from app.core.claims import Claim
+from app.core.guarantee import sentence
 from app.core.histogram import Snapshot
 from app.core.noise import Noise
 from app.core.planner import choose, draws, released
@@ -59,6 +60,12 @@ def _release(session: Session, row: SketchRow, terms: Terms, mechanism: str, noi
         beta=decimal_text(terms.beta),
         parameters=offer.calibrated.parameters(),
         error_bound=offer.error_bound,
+        guarantee=sentence(
+            unit=row.unit,
+            max_contributions=row.max_contributions,
+            enforcement=row.enforcement,
+            cost=offer.cost,
+        ),
         histogram=offer.calibrated.bars(counts, offer.error_bound),
         charged=[{"ledger": payment.ledger, **payment.charged} for payment in payments],
         remaining=[{"ledger": payment.ledger, **payment.remaining} for payment in payments],

@@ -39,6 +39,7 @@ OPERATIONS: dict[str, tuple[str, Callable[[httpx2.Client], httpx2.Response]]] = 
     "list_snapshots": ("read", lambda c: c.get("/v1/sketches/views/snapshots")),
     "get_snapshot": ("read", lambda c: c.get(f"/v1/snapshots/{_SNAPSHOT}")),
     "get_histogram": ("read", lambda c: c.get("/v1/sketches/views/histogram")),
+    "close_sketch": ("admin", lambda c: c.post("/v1/sketches/views/close")),
     "delete_sketch": ("admin", lambda c: c.delete("/v1/sketches/views")),
     "create_key": ("admin", lambda c: c.post("/v1/keys", json={"name": "n", "scopes": ["read"]})),
     "list_keys": ("admin", lambda c: c.get("/v1/keys")),

@@ -48,7 +48,12 @@ REASONS = {
     "releases": _BUDGET, "guarantee": _BUDGET, "guarantee.epsilon": _BUDGET, "guarantee.delta": _BUDGET,
     "statement": _BUDGET, "numerical": _BUDGET, "numerical.epsilon": _BUDGET, "numerical.delta": _BUDGET,
     "numerical.note": _FIXED,
+    **{
+        f"{ledger}contributions{part}": _CHOSEN
+        for ledger in ("", "ledger.") for part in ("", ".unit", ".max")
+    },
     # sketches
+    "enforcement": _CHOSEN, "on_excess": _CHOSEN, "closed_at": _MADE,
     "k": _CHOSEN, "unit": _CHOSEN, "max_contributions": _CHOSEN, "description": _CHOSEN,
     "family": _CHOSEN, "universe_size": _CHOSEN, "ledgers": _CHOSEN, "field": _CHOSEN,
     "ledger": _CHOSEN, "ledger.name": _CHOSEN, "ledger.accountant": _CHOSEN, "ledger.created_at": _MADE,
@@ -60,6 +65,10 @@ REASONS = {
     # receipts
     "accepted": _REQUEST,
     # plans
+    **{
+        f"comparison{part}": _PUBLIC
+        for part in ("", ".event_threshold", ".user_threshold", ".turns_at", ".words")
+    },
     "recommended": _PUBLIC, "mechanisms": _PUBLIC, "releases_remaining": _BUDGET,
     "smallest_likely_count": _PUBLIC, "charge": _REQUEST, "charge.epsilon": _REQUEST, "charge.delta": _REQUEST,
     "mechanism": _PUBLIC, "theorem": _PUBLIC,

@@ -1,8 +1,8 @@
-"""Event batches: bytes in, one checked batch in arrival order out. A batch with a bad item is refused whole.
+"""Batches: bytes in, checked events or sets of keys in arrival order out. One bad item refuses all of it.
 
-A scanner of the kernel reads a plain body of the usual form. Where it gives up, and for other content types, a careful
-reader turns the bytes into items and `items.checked` turns items into events, or says which are bad. Strangers send
-these bytes: whatever they are, the answer is a batch or a `Refusal`.
+A scanner of the kernel reads a plain body of events. Where it gives up, and for everything else, a careful reader turns
+the bytes into items and `items` turns those into events or sets, or says which are bad. Strangers send these bytes:
+whatever they are, the answer is a batch or a `Refusal`.
 """
 
 from collections.abc import Callable
@@ -10,23 +10,29 @@ from typing import Any
 
 from app.api.decoding import arrow, columns, parquet, texts
 from app.api.decoding.compression import decompressed
-from app.api.decoding.items import Events, Limits, checked, require_few
+from app.api.decoding.forms import EVENTS, USERS, Form
+from app.api.decoding.items import Events, Limits, UserSet, checked, checked_sets, grouped, require_few
 from app.core import kernel
 from app.core.errors import BadBatch, UnsupportedMediaType
 from app.core.kernel import Batch
 
+_LINES = "text/plain"
 _SCANNERS: dict[str, Callable[[bytes, int], Batch | None]] = {
     "application/json": kernel.scan_json,
     "application/x-ndjson": kernel.scan_ndjson,
-    "text/plain": kernel.scan_lines,
+    _LINES: kernel.scan_lines,
 }
-_READERS: dict[str, Callable[[bytes, Limits], list[Any]]] = {
-    "application/json": texts.read_json,
-    "application/x-ndjson": texts.read_ndjson,
-    "text/plain": texts.read_lines,
+_Reader = Callable[[bytes, Limits, Form], list[Any]]
+_TABLES: dict[str, _Reader] = {
     "text/csv": columns.read_csv,
     "application/vnd.apache.parquet": parquet.read_parquet,
     "application/vnd.apache.arrow.stream": arrow.read_stream,
+}
+_READERS: dict[str, _Reader] = {
+    "application/json": texts.read_json,
+    "application/x-ndjson": texts.read_ndjson,
+    _LINES: texts.read_lines,
+    **_TABLES,
 }
 
 
@@ -38,17 +44,32 @@ def decode_events(content_type: str, encoding: str, body: bytes, *, max_items: i
     scanned = scan(plain, max_items) if scan else None
     if scanned is not None:
         return scanned
-    return kernel.batch_of(read_carefully(media_type, plain, Limits(items=max_items, bytes=max_bytes)))
+    events = read_carefully(media_type, plain, Limits(items=max_items, bytes=max_bytes))
+    return kernel.batch_of(events.pairs, events.users)
 
 
 def read_carefully(media_type: str, plain: bytes, limits: Limits) -> Events:
-    """What the body means, or what is wrong with it and where."""
+    """What a body of events means, or what is wrong with it and where."""
+    return checked(_items(media_type, plain, limits, EVENTS))
+
+
+def decode_users(content_type: str, encoding: str, body: bytes, *, max_items: int, max_bytes: int) -> list[UserSet]:
+    """For sketches whose unit is the user. `max_items` bounds the sets, and the keys in all of them together."""
+    media_type = _media_type(content_type)
+    if media_type == _LINES:
+        raise BadBatch("A sketch of users takes JSON, NDJSON or a table with the columns user and key.")
+    limits = Limits(items=max_items, bytes=max_bytes)
+    items = _items(media_type, decompressed(encoding, body, max_bytes), limits, USERS)
+    return grouped(items) if media_type in _TABLES else checked_sets(items, limits)
+
+
+def _items(media_type: str, plain: bytes, limits: Limits, form: Form) -> list[Any]:
     try:
-        items = _READERS[media_type](plain, limits)
+        items = _READERS[media_type](plain, limits, form)
     except (ValueError, RecursionError):  # ValueError: not UTF-8, not JSON, or a number of absurd length
         raise BadBatch(f"The body is not valid UTF-8 {media_type}.") from None  # the cause may quote events
     require_few(len(items), limits)
-    return checked(items)
+    return items
 
 
 def may_grow(content_type: str, encoding: str) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from app.api.decoding.columns import WRONG_TYPES, require_columns, row_items
 from app.api.decoding.compression import too_large
 from app.api.decoding.flatbuffers import Table, unpacked
+from app.api.decoding.forms import Form
 from app.api.decoding.items import Limits, require_few
 from app.core.errors import BadBatch, Refusal, UnsupportedMediaType
 
@@ -26,9 +27,9 @@ _SCHEMA, _DICTIONARY, _RECORDS = 1, 2, 3  # MessageHeader in Message.fbs
 _V5 = 4  # MetadataVersion in Schema.fbs, since Arrow 1.0
 
 
-def read_stream(body: bytes, limits: Limits) -> list[Any]:
+def read_stream(body: bytes, limits: Limits, form: Form) -> list[Any]:
     arrow = imported()
-    return guarded("The body is not a valid Arrow stream.", lambda: _stream_items(arrow, body, limits))
+    return guarded("The body is not a valid Arrow stream.", lambda: _stream_items(arrow, body, limits, form))
 
 
 def imported() -> Any:
@@ -51,11 +52,11 @@ def guarded(sentence: str, read: Callable[[], list[Any]]) -> list[Any]:
         raise BadBatch(sentence) from None
 
 
-def _stream_items(arrow: Any, body: bytes, limits: Limits) -> list[Any]:
+def _stream_items(arrow: Any, body: bytes, limits: Limits, form: Form) -> list[Any]:
     _require_bounded(body, limits)
     options = arrow.ipc.IpcReadOptions(use_threads=False)
     with arrow.ipc.open_stream(arrow.BufferReader(body), options=options) as stream:
-        require_types(arrow, stream.schema)
+        require_types(arrow, stream.schema, form)
         return batch_items(arrow, stream, limits)
 
 
@@ -163,8 +164,8 @@ def _declared(buffer: memoryview) -> int:
 # What pyarrow made of it
 
 
-def require_types(arrow: Any, schema: Any) -> None:
-    require_columns(schema.names)
+def require_types(arrow: Any, schema: Any, form: Form) -> None:
+    require_columns(schema.names, form)
     types = arrow.types
     for field in schema:
         wanted = types.is_integer(field.type) if field.name == "count" else _is_text(types, field.type)
@@ -185,7 +186,7 @@ def batch_items(arrow: Any, batches: Any, limits: Limits) -> list[Any]:
         batch.validate()
         names = batch.schema.names
         columns = [
-            texts.read(column) if name == "key" else _integers(column)
+            _integers(column) if name == "count" else texts.read(name, column)
             for name, column in zip(names, batch.columns, strict=True)
         ]
         items += row_items(names, zip(*columns, strict=True))
@@ -204,20 +205,26 @@ class _Texts:
     def __init__(self, arrow: Any, limits: Limits) -> None:
         self.types = arrow.types
         self.limits = limits
-        self.dictionary: Any = None  # kept, so that its buffers keep their addresses
-        self.values: list[str | None] = []
+        self.viewed = 0
+        self.dictionaries: dict[str, tuple[Any, list[str | None]]] = {}  # the newest of each column, and its values
 
-    def read(self, column: Any) -> list[str | None]:
+    def read(self, name: str, column: Any) -> list[str | None]:
         if not self.types.is_dictionary(column.type):
             return self._plain(column)
-        if self.dictionary is None or _identity(self.dictionary) != _identity(column.dictionary):
-            require_few(len(column.dictionary), self.limits)
-            self.values = self._plain(column.dictionary)
-            self.dictionary = column.dictionary
+        values = self._values(name, column.dictionary)
         indices = _integers(column.indices)
-        if any(index is not None and not 0 <= index < len(self.values) for index in indices):
+        if any(index is not None and not 0 <= index < len(values) for index in indices):
             raise ValueError
-        return [None if index is None else self.values[index] for index in indices]
+        return [None if index is None else values[index] for index in indices]
+
+    def _values(self, name: str, dictionary: Any) -> list[str | None]:
+        """The dictionary is kept beside them, so that its buffers keep their addresses."""
+        known, values = self.dictionaries.get(name, (None, []))
+        if known is None or _identity(known) != _identity(dictionary):
+            require_few(len(dictionary), self.limits)
+            values = self._plain(dictionary)
+            self.dictionaries[name] = dictionary, values
+        return values
 
     def _plain(self, column: Any) -> list[str | None]:
         column.validate(full=True)
@@ -227,10 +234,11 @@ class _Texts:
         return values
 
     def _require_few_bytes(self, column: Any) -> None:
-        """Many views may show the same long text. A view has 16 bytes and begins with its length."""
+        """Many views may show the same long text, in many batches. A view has 16 bytes and begins with its length."""
         views = column.buffers()[1]
         lengths = np.frombuffer(views, "<i4")[::4][column.offset : column.offset + len(column)] if views else ()
-        if np.sum(lengths, dtype=np.int64) > self.limits.bytes:
+        self.viewed += int(np.sum(lengths, dtype=np.int64))
+        if self.viewed > self.limits.bytes:
             raise too_large(self.limits.bytes)
 
 

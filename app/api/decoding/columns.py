@@ -8,19 +8,20 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from app.api.decoding.items import MAX_COUNT, MEMBERS, Fault, Limits, require_few
+from app.api.decoding.forms import Form
+from app.api.decoding.items import MAX_COUNT, Fault, Limits, require_few
 from app.core.errors import BadBatch
 
-WRONG_TYPES = "The column key must be of a string type, and count of an integer type."
+WRONG_TYPES = "The columns key and user must be of a string type, and count of an integer type."
 _BOM = "\ufeff"
-_MAX_LINE = 4096  # a key of quotes alone, each doubled, and its count have a quarter of it
+_MAX_LINE = 4096  # a key and a user of quotes alone, each doubled, and a count have half of it
 
 
-def read_csv(body: bytes, limits: Limits) -> list[Any]:
+def read_csv(body: bytes, limits: Limits, form: Form) -> list[Any]:
     """Records end with CR LF or LF. One that cannot be read is the last: nobody knows where the next would begin."""
     lines = io.StringIO(body.decode("utf-8").removeprefix(_BOM), newline="\n")
     records = csv.reader(_short(lines), strict=True)
-    names = _header(records)
+    names = _header(records, form)
     items: list[Any] = []
     try:
         for record in records:
@@ -31,13 +32,10 @@ def read_csv(body: bytes, limits: Limits) -> list[Any]:
     return items
 
 
-def require_columns(names: Sequence[str]) -> None:
+def require_columns(names: Sequence[str], form: Form) -> None:
     """The names are not quoted in the answer: without a header row they are events."""
-    if "key" not in names or len(set(names)) < len(names) or not set(names) <= set(MEMBERS):
-        raise BadBatch(
-            "A table has a column key and, optionally, a column count, each once and in lower case, and no other; "
-            "name them so (CSV: in a header row) and leave the others out."
-        )
+    if len(set(names)) < len(names) or not form.required <= set(names) <= form.columns:
+        raise BadBatch(form.table)
 
 
 def row_items(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Any]:
@@ -57,12 +55,12 @@ def _short(lines: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-def _header(records: Iterable[list[str]]) -> list[str]:
+def _header(records: Iterable[list[str]], form: Form) -> list[str]:
     try:
         names = next(iter(records), [])
     except csv.Error:
         names = []
-    require_columns(names)
+    require_columns(names, form)
     return names
 
 

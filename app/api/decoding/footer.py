@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from app.api.decoding import thrift
 from app.api.decoding.columns import WRONG_TYPES, require_columns
 from app.api.decoding.flatbuffers import unpacked
+from app.api.decoding.forms import Form
 from app.api.decoding.thrift import BINARY, I32, I64, LIST, STRUCT, Fields
 from app.core.errors import BadBatch
 
@@ -59,7 +60,7 @@ class Footer:
     groups: Sequence[Group]
 
 
-def split(body: bytes) -> tuple[memoryview, Footer]:
+def split(body: bytes, form: Form) -> tuple[memoryview, Footer]:
     """The pages, and what the footer says of them."""
     if len(body) < 12 or not body.startswith(_MAGIC) or not body.endswith(_MAGIC):
         raise ValueError
@@ -70,7 +71,7 @@ def split(body: bytes) -> tuple[memoryview, Footer]:
     if start < len(_MAGIC):
         raise ValueError
     fields = thrift.Reader(memoryview(body)[start:-8]).read_struct()
-    columns = _columns(thrift.structs(fields, 2))
+    columns = _columns(thrift.structs(fields, 2), form)
     groups = [_group(group, len(columns)) for group in thrift.structs(fields, 4)]
     return memoryview(body)[:start], Footer(columns, groups)
 
@@ -81,12 +82,12 @@ def joined(pages: memoryview, footer: Footer) -> bytes:
     return b"".join((pages, written, len(written).to_bytes(4, "little"), _MAGIC))
 
 
-def _columns(elements: Sequence[Fields]) -> list[Column]:
+def _columns(elements: Sequence[Fields], form: Form) -> list[Column]:
     root, *leaves = elements
     names = [bytes(leaf.get(4, (0, b""))[1]).decode() for leaf in leaves]
     if thrift.number(root, 5) != len(leaves) or any(5 in leaf for leaf in leaves):
         raise BadBatch(WRONG_TYPES)  # a column with columns in it
-    require_columns(names)
+    require_columns(names, form)
     return [_column(name, leaf) for name, leaf in zip(names, leaves, strict=True)]
 
 

@@ -1,19 +1,35 @@
-"""What an event may be, whatever it came in: a key, or a mapping with the members `key` and, optionally, `count`.
+"""What an item may be, whatever it came in.
 
-A table's row is the same mapping with its columns for members. A further member is added here and to `_event`.
+An event is a key, or a mapping with the members `key` and, optionally, `count` and `user`. A table's row is the same
+mapping with its columns for members. In the form of users an item is one person's set of keys: a list of keys, or a
+mapping with the members `keys` and, optionally, `user`; of a table, all rows with the same user.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
+from app.api.decoding.forms import EVENTS
 from app.core.errors import MAX_REPORTED, BadBatch
 
-MAX_KEY_BYTES = 512
+MAX_KEY_BYTES = 512  # and of a user
 MAX_COUNT = 2**31 - 1
-MEMBERS = ("key", "count")
 
-Events = list[tuple[str, int]]  # keys and counts, in arrival order
+UserSet = tuple[str | None, list[str]]  # who, if named, and the keys as they were sent: one may occur twice
+
+_NO_EVENT = 'an event is a string or {"key": string, "count": whole number, "user": string}.'
+_NO_SET = 'an item is the keys of one person: [string, …] or {"user": string, "keys": [string, …]}.'
+_SET_MEMBERS = {"user", "keys"}
+
+_Event = tuple[tuple[str, int], str | None]
+_Checked = TypeVar("_Checked")
+
+
+class Events(NamedTuple):
+    """In arrival order."""
+
+    pairs: list[tuple[str, int]]  # keys and counts
+    users: list[str | None] | None  # whose each is; None if nobody is named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +40,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An item that its reader could not read."""
+    """An item that its reader could not read, or what is wrong with it."""
 
     detail: str
 
@@ -35,45 +51,103 @@ def require_few(items: int, limits: Limits) -> None:
 
 
 def checked(items: Iterable[Any]) -> Events:
-    batch: Events = []
+    events = _all_of(_event, items)
+    users = [user for _, user in events]
+    return Events([pair for pair, _ in events], users if any(users) else None)
+
+
+def checked_sets(items: Sequence[Any], limits: Limits) -> list[UserSet]:
+    if sum(map(_key_count, items)) > limits.items:
+        raise BadBatch(f"A batch may have at most {limits.items} keys in all its sets together; send several.")
+    return _all_of(_user_set, items)
+
+
+def grouped(rows: Iterable[Any]) -> list[UserSet]:
+    """A set for each user, in order of first occurrence, of all their rows, wherever those are."""
+    events = checked(rows)
+    sets: dict[str | None, list[str]] = {}
+    for (key, _), user in zip(events.pairs, events.users or (), strict=True):
+        sets.setdefault(user, []).append(key)
+    return list(sets.items())
+
+
+def _all_of(check: Callable[[Any], _Checked | Fault], items: Iterable[Any]) -> list[_Checked]:
+    good: list[_Checked] = []
     bad: list[tuple[int, str]] = []
     for position, item in enumerate(items):
-        event = _event(item)
-        if isinstance(event, Fault):
-            bad.append((position, event.detail))
-            if len(bad) == MAX_REPORTED:
-                break
-        else:
-            batch.append(event)
+        found = item if isinstance(item, Fault) else check(item)
+        if not isinstance(found, Fault):
+            good.append(found)
+            continue
+        bad.append((position, found.detail))
+        if len(bad) == MAX_REPORTED:
+            break
     if bad:
         raise BadBatch(f"Item {bad[0][0]}: {bad[0][1]}", bad)
-    return batch
+    return good
 
 
-def _event(item: Any) -> tuple[str, int] | Fault:
-    if isinstance(item, Fault):
-        return item
-    key, count = (item, 1) if isinstance(item, str) else _parts(item)
-    fault = key_fault(key) or _count_fault(count)
-    return Fault(fault) if fault else (key, count)
+# Events
 
 
-def _parts(item: Any) -> tuple[Any, Any]:
-    if not isinstance(item, dict) or "key" not in item or not item.keys() <= set(MEMBERS):
-        return None, 1
-    return item["key"], item.get("count", 1)
+def _event(item: Any) -> _Event | Fault:
+    if isinstance(item, str):
+        fault = key_fault(item)
+        return Fault(fault) if fault else ((item, 1), None)
+    if not isinstance(item, dict) or "key" not in item or not item.keys() <= EVENTS.columns:
+        return Fault(_NO_EVENT)
+    key, count = item["key"], item.get("count", 1)
+    fault = key_fault(key) or _count_fault(count) or _user_fault(item)
+    return Fault(fault) if fault else ((key, count), item.get("user"))
 
 
 def key_fault(key: Any) -> str | None:
-    if not isinstance(key, str):
-        return 'an event is a string or {"key": string, "count": whole number}.'
-    try:
-        size = len(key.encode())
-    except UnicodeEncodeError:
-        return "a key must be valid Unicode, without lone surrogates."
-    return None if 1 <= size <= MAX_KEY_BYTES else f"a key has 1 to {MAX_KEY_BYTES} bytes of UTF-8."
+    return _text_fault("key", key) if isinstance(key, str) else _NO_EVENT
 
 
 def _count_fault(count: Any) -> str | None:
     whole = isinstance(count, int) and not isinstance(count, bool)
     return None if whole and 1 <= count <= MAX_COUNT else f"count must be a whole number from 1 to {MAX_COUNT}."
+
+
+def _user_fault(item: dict[str, Any]) -> str | None:
+    """A user may be left out, and not be null."""
+    return _text_fault("user", item["user"]) if "user" in item else None
+
+
+def _text_fault(name: str, text: Any) -> str | None:
+    try:
+        size = len(text.encode()) if isinstance(text, str) else 0
+    except UnicodeEncodeError:
+        return f"a {name} must be valid Unicode, without lone surrogates."
+    return None if 1 <= size <= MAX_KEY_BYTES else f"a {name} has 1 to {MAX_KEY_BYTES} bytes of UTF-8."
+
+
+# Sets of users
+
+
+def _user_set(item: Any) -> UserSet | Fault:
+    whole = _set_object(item)
+    if whole is None:
+        return Fault(_NO_SET)
+    fault = _keys_fault(whole["keys"]) or _user_fault(whole)
+    return Fault(fault) if fault else (whole.get("user"), whole["keys"])
+
+
+def _set_object(item: Any) -> dict[str, Any] | None:
+    whole = {"keys": item} if isinstance(item, list) else item
+    is_set = isinstance(whole, dict) and isinstance(whole.get("keys"), list) and whole.keys() <= _SET_MEMBERS
+    return whole if is_set else None
+
+
+def _key_count(item: Any) -> int:
+    whole = _set_object(item)
+    return len(whole["keys"]) if whole else 0
+
+
+def _keys_fault(keys: list[Any]) -> str | None:
+    if not keys:
+        return "a set has at least one key."
+    if not all(isinstance(key, str) for key in keys):
+        return _NO_SET
+    return next(filter(None, map(key_fault, keys)), None)

@@ -12,6 +12,7 @@ from app.api.decoding import arrow as arrows
 from app.api.decoding import footer, thrift
 from app.api.decoding.compression import too_large
 from app.api.decoding.footer import Chunk, Footer
+from app.api.decoding.forms import Form
 from app.api.decoding.items import Limits, require_few
 from app.core.errors import BadBatch
 
@@ -22,22 +23,23 @@ _ENCODING_FIELD = {_DATA_PAGE: 2, _DICTIONARY_PAGE: 2, _DATA_PAGE_V2: 4}
 _ENCODINGS = (0, 2, 8)  # PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY
 
 
-def read_parquet(body: bytes, limits: Limits) -> list[Any]:
+def read_parquet(body: bytes, limits: Limits, form: Form) -> list[Any]:
     arrow = arrows.imported()
-    return arrows.guarded("The body is not a valid Parquet file.", lambda: _file_items(arrow, body, limits))
+    return arrows.guarded("The body is not a valid Parquet file.", lambda: _file_items(arrow, body, limits, form))
 
 
-def _file_items(arrow: Any, body: bytes, limits: Limits) -> list[Any]:
+def _file_items(arrow: Any, body: bytes, limits: Limits, form: Form) -> list[Any]:
     from pyarrow.parquet import ParquetFile
 
-    pages, described = footer.split(body)
+    pages, described = footer.split(body, form)
     _require_bounded(pages, described, limits)
+    texts = [column.name for column in described.columns if column.name != "count"]
     with ParquetFile(
         arrow.BufferReader(footer.joined(pages, described)),
-        read_dictionary=["key"],  # one long value in a hundred thousand rows stays one
+        read_dictionary=texts,  # one long value in a hundred thousand rows stays one
         pre_buffer=False,  # which would use threads
     ) as file:
-        arrows.require_types(arrow, file.schema_arrow)
+        arrows.require_types(arrow, file.schema_arrow, form)
         table = file.read(use_threads=False)
     return arrows.batch_items(arrow, table.to_batches(), limits)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from app.api.decoding.forms import Form
 from app.api.decoding.items import Fault, Limits, require_few
 from app.core.errors import BadBatch
 
@@ -16,30 +17,31 @@ _MARKS = b",[{"
 _MARK, _QUOTE = 1, 2
 _CODES = bytes(_MARK if byte in _MARKS else _QUOTE if byte == ord('"') else 0 for byte in range(256))
 _CHUNK = 2**16
-_MARKS_PER_ITEM = 8  # {"key": …, "count": …} and its comma are three; a member may be repeated
+_MARKS_PER_ITEM = 8  # {"key": …, "count": …, "user": …} and its comma are four; a member may be repeated
 
 
-def read_json(body: bytes, limits: Limits) -> list[Any]:
+def read_json(body: bytes, limits: Limits, form: Form) -> list[Any]:
     _require_few_marks(body, limits)
-    return json_items(body)
+    return json_items(body, form)
 
 
-def read_ndjson(body: bytes, limits: Limits) -> list[Any]:
+def read_ndjson(body: bytes, limits: Limits, _form: Form) -> list[Any]:
     _require_few_lines(body, limits)
     _require_few_marks(body, limits)
     return ndjson_items(body)
 
 
-def read_lines(body: bytes, limits: Limits) -> list[Any]:
+def read_lines(body: bytes, limits: Limits, _form: Form) -> list[Any]:
     _require_few_lines(body, limits)
     return line_items(body)
 
 
-def json_items(body: bytes) -> list[Any]:
+def json_items(body: bytes, form: Form) -> list[Any]:
     document = _parsed(body.decode("utf-8"))
-    if not isinstance(document, dict) or set(document) != {"events"} or not isinstance(document["events"], list):
-        raise BadBatch('The body must be {"events": [ … ]} and nothing else.')
-    return document["events"]
+    items = document.get(form.member) if isinstance(document, dict) and len(document) == 1 else None
+    if not isinstance(items, list):
+        raise BadBatch(form.document)
+    return items
 
 
 def ndjson_items(body: bytes) -> list[Any]:

@@ -12,7 +12,7 @@ from app.core.sketches import state
 from app.core.sketches.order import multipliers
 
 try:
-    from app.core.kernel import folding, scanning
+    from app.core.kernel import allowances, folding, scanning
 
     NATIVE = True
 except ImportError:
@@ -32,10 +32,53 @@ class Batch(Protocol):
 
     def pairs(self) -> list[tuple[str, int]]: ...
 
+    def users(self) -> list[str | None]:
+        """Who is named in each item: a name, or None."""
+        ...
 
-def batch_of(pairs: Sequence[tuple[str, int]]) -> Batch:
-    """A batch of keys and counts that were checked already."""
-    return scanning.Batch.of(pairs) if NATIVE else twin.Batch(pairs)
+    def unnamed(self, most: int) -> list[int]:
+        """Where the first items are, at most so many, that name no user."""
+        ...
+
+    def people(self, multipliers: bytes) -> tuple[list[bytes], bytes]:
+        """Each user once, in order of first occurrence; and for each item which of them, as u32."""
+        ...
+
+    def counts(self) -> bytes:
+        """The count of each item, as u32."""
+        ...
+
+    def limited(self, granted: bytes) -> "Batch":
+        """The batch with these counts, as u32; without the items that are granted nothing."""
+        ...
+
+
+class Allowances(Protocol):
+    """How much of their allowance people have used, by fingerprint of 12 bytes; entries of those and a u16."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def learn(self, entries: bytes) -> None: ...
+
+    def entries(self) -> bytes:
+        """All that is known, to be learnt again."""
+        ...
+
+    def grant(self, indexes: bytes, wanted: bytes, fingerprints: bytes, limit: int) -> tuple[bytes, bytes]:
+        """For each item, in order, what its user may still use of what is wanted; and entries of what changed."""
+        ...
+
+
+def new_allowances() -> Allowances:
+    return allowances.Allowances() if NATIVE else twin.Allowances()
+
+
+def batch_of(pairs: Sequence[tuple[str, int]], users: Sequence[str | None] | None = None) -> Batch:
+    """A batch of keys, counts and users that were checked already."""
+    return scanning.Batch.of(pairs, users) if NATIVE else twin.Batch(pairs, users)
 
 
 def scan_json(body: bytes, max_items: int) -> Batch | None:

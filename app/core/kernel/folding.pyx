@@ -21,51 +21,18 @@ from libc.string cimport memcmp, memcpy, memset
 
 from app.core.kernel.scanning cimport Batch, Item
 
+cdef extern from "hashing.h":
+    uint64_t place_of(const unsigned char*, uint32_t, const uint64_t*) nogil
+
 cdef extern from *:
     """
     #include <stdint.h>
-    #include <string.h>
-    #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-    #error "the stored form is little-endian; this machine runs the Python fold"
-    #endif
-
-    /* sketches/order.py: the length and the words of a key, times the multipliers, mod 2^128; the upper half, mixed. */
-    static inline uint64_t tail_word(const unsigned char *key, uint32_t length) {
-        uint32_t rest = length & 7;
-        uint64_t word = 0;
-        if (length >= 8) {
-            memcpy(&word, key + length - 8, 8);
-            return word >> (8 * (8 - rest));
-        }
-        for (uint32_t i = 0; i < rest; i++) word |= (uint64_t)key[i] << (8 * i);
-        return word;
-    }
-    static inline uint64_t place_of(const unsigned char *key, uint32_t length, const uint64_t *multipliers) {
-        unsigned __int128 low = (unsigned __int128)multipliers[0] * length;
-        uint64_t high = multipliers[1] * length, word;
-        const uint64_t *next = multipliers + 2;
-        for (uint32_t at = 0; at + 8 <= length; at += 8, next += 2) {
-            memcpy(&word, key + at, 8);
-            low += (unsigned __int128)next[0] * word;
-            high += next[1] * word;
-        }
-        if (length & 7) {
-            word = tail_word(key, length);
-            low += (unsigned __int128)next[0] * word;
-            high += next[1] * word;
-        }
-        word = high + (uint64_t)(low >> 64);
-        word = (word ^ (word >> 33)) * 0xff51afd7ed558ccdULL;
-        word = (word ^ (word >> 33)) * 0xc4ceb9fe1a85ec53ULL;
-        return word ^ (word >> 33);
-    }
     static inline int bucket_of(uint64_t entry, uint64_t level) {
         return entry == level ? 0 : 64 - __builtin_clzll(entry ^ level);
     }
     static inline void soon(const void *place) { __builtin_prefetch(place); }
     static inline int lowest_bits(uint32_t number) { return 31 - __builtin_clz(number); }
     """
-    uint64_t place_of(const unsigned char*, uint32_t, const uint64_t*) nogil
     int bucket_of(uint64_t, uint64_t) nogil
     void soon(const void*) nogil
     int lowest_bits(uint32_t) nogil
@@ -412,7 +379,7 @@ cdef class Fold:
         cdef bint was_full = self.header.stored == self.header.k
         if not was_full:  # branch 3: nothing was ever decremented, so the zero slots are the empty ones
             slot = self.header.stored
-            self.slots[slot].room = 0
+            self.slots[slot].start = self.slots[slot].room = 0
         else:
             slot = self._smallest()
             paid = self.level - self.header.offset  # branch 2, as many events at once as all counters can pay for
@@ -442,7 +409,8 @@ cdef class Fold:
         cdef Slot* into = &self.slots[slot]
         cdef uint32_t room = _room(length)
         if into.room < length:
-            into.room = 0  # so that a move leaves it behind
+            memset(self.text + into.start, 0, into.room)  # nothing of the old key stays behind
+            into.room = 0
             if self.header.text_size - self.header.text_used < room and self._move(room) != 0:
                 return -1
             into = &self.slots[slot]

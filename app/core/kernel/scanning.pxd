@@ -7,6 +7,8 @@ cdef struct Item:
     uint32_t start  # of the key, in the body
     uint32_t length
     uint32_t count
+    uint32_t user_start  # of the user's name, in the body
+    uint32_t user_length  # 0 where none is named
 
 
 cdef class Batch:
@@ -17,4 +19,8 @@ cdef class Batch:
     cdef Py_ssize_t room
     cdef uint64_t total
     cdef void _read(self, bytes body)
-    cdef int _append(self, Py_ssize_t start, Py_ssize_t length, uint64_t count) noexcept nogil
+    cdef int _append(self, Item item) noexcept nogil
+    cdef Py_ssize_t _group(
+        self, uint32_t* table, uint64_t mask, uint32_t* indexes, uint32_t* first, const uint64_t* multipliers
+    ) noexcept nogil
+    cdef bytes _user(self, Py_ssize_t at)

@@ -15,10 +15,11 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy
 
+cdef extern from "hashing.h":
+    uint64_t place_of(const unsigned char*, uint32_t, const uint64_t*) nogil
+
 cdef extern from *:
     """
-    #include <stdint.h>
-    #include <string.h>
     #define EACH(byte) (0x0101010101010101ULL * (byte))
 
     static inline uint64_t word_at(const unsigned char *place) { uint64_t word; memcpy(&word, place, 8); return word; }
@@ -70,24 +71,116 @@ cdef class Batch:
             (self.text[item.start:item.start + item.length].decode(), item.count) for item in self.items[:self.size]
         ]
 
+    def users(self):
+        """Who is named in each item: a name, or None."""
+        return [
+            self._user(at).decode() if self.items[at].user_length else None for at in range(self.size)
+        ]
+
+    def unnamed(self, Py_ssize_t most):
+        """Where the first items are, at most so many, that name no user."""
+        found = []
+        cdef Py_ssize_t at
+        for at in range(self.size):
+            if self.items[at].user_length == 0:
+                found.append(at)
+                if len(found) == most:
+                    break
+        return found
+
+    def people(self, bytes multipliers not None):
+        """Each user once, as bytes, in order of first occurrence; and for each item which of them, as u32.
+
+        The multipliers serve a table that is thrown away: the answer does not depend on them. All items name a user.
+        """
+        cdef Py_ssize_t size = 4, at, count = 0
+        if len(multipliers) != 16 * 65:
+            raise ValueError("wrong multipliers")
+        while size < 2 * self.size:
+            size *= 2
+        cdef bytearray table_bytes = bytearray(size * sizeof(uint32_t))
+        cdef bytearray index_bytes = bytearray(self.size * sizeof(uint32_t))
+        cdef bytearray first_bytes = bytearray(self.size * sizeof(uint32_t))
+        cdef uint32_t* first = <uint32_t*><char*>first_bytes  # the item that first names each user
+        cdef const uint64_t* words = <const uint64_t*><const char*>multipliers
+        cdef uint32_t* table = <uint32_t*><char*>table_bytes
+        cdef uint32_t* indexes = <uint32_t*><char*>index_bytes
+        with nogil:
+            count = self._group(table, size - 1, indexes, first, words)
+        return [self._user(first[at]) for at in range(count)], bytes(index_bytes)
+
+    cdef bytes _user(self, Py_ssize_t at):
+        return self.text[self.items[at].user_start:self.items[at].user_start + self.items[at].user_length]
+
+    cdef Py_ssize_t _group(
+        self, uint32_t* table, uint64_t mask, uint32_t* indexes, uint32_t* first, const uint64_t* multipliers
+    ) noexcept nogil:
+        cdef Py_ssize_t at, count = 0
+        cdef uint64_t place
+        cdef Item* item
+        cdef Item* other
+        for at in range(self.size):
+            item = &self.items[at]
+            place = place_of(self.text + item.user_start, item.user_length, multipliers) & mask
+            while table[place]:
+                other = &self.items[first[table[place] - 1]]
+                if item.user_length == other.user_length and memcmp(
+                    self.text + item.user_start, self.text + other.user_start, item.user_length
+                ) == 0:
+                    break
+                place = (place + 1) & mask
+            if not table[place]:
+                first[count] = <uint32_t>at
+                count += 1
+                table[place] = <uint32_t>count
+            indexes[at] = table[place] - 1
+        return count
+
+    def counts(self):
+        """The count of each item, as u32."""
+        cdef bytearray counts = bytearray(self.size * sizeof(uint32_t))
+        cdef uint32_t* into = <uint32_t*><char*>counts
+        cdef Py_ssize_t at
+        for at in range(self.size):
+            into[at] = self.items[at].count
+        return bytes(counts)
+
+    def limited(self, bytes granted not None):
+        """The batch with these counts, u32 each, none above its own; without the items that are granted nothing."""
+        cdef Batch batch = Batch()
+        cdef Py_ssize_t at
+        cdef Item item
+        cdef const uint32_t* counts = <const uint32_t*><const char*>granted
+        if len(granted) != self.size * <Py_ssize_t>sizeof(uint32_t):
+            raise ValueError("one count for each item")
+        batch._read(self.body)
+        for at in range(self.size):
+            if counts[at]:
+                item = self.items[at]
+                item.count = counts[at]
+                if batch._append(item) != 0:
+                    raise MemoryError
+        return batch
+
     @staticmethod
-    def of(pairs):
-        """A batch of keys that were checked already."""
+    def of(pairs, users=None):
+        """A batch of keys, counts and users that were checked already."""
         cdef Batch batch = Batch()
         cdef Py_ssize_t at = 0
         keys = [key.encode() for key, _ in pairs]
-        batch._read(b"".join(keys))
-        for key, (_, count) in zip(keys, pairs):
-            if batch._append(at, len(key), count) != 0:
+        names = [user.encode() if user else b"" for user in users] if users else [b""] * len(keys)
+        batch._read(b"".join(text for both in zip(keys, names) for text in both))
+        for key, name, (_, count) in zip(keys, names, pairs):
+            if batch._append(Item(at, len(key), count, at + len(key), len(name))) != 0:
                 raise MemoryError
-            at += len(key)
+            at += len(key) + len(name)
         return batch
 
     cdef void _read(self, bytes body):
         self.body = body
         self.text = body
 
-    cdef int _append(self, Py_ssize_t start, Py_ssize_t length, uint64_t count) noexcept nogil:
+    cdef int _append(self, Item item) noexcept nogil:
         cdef Item* grown
         if self.size == self.room:
             grown = <Item*>realloc(self.items, (2 * self.room + 64) * sizeof(Item))
@@ -95,13 +188,14 @@ cdef class Batch:
                 return NO_MEMORY
             self.items = grown
             self.room = 2 * self.room + 64
-        self.items[self.size] = Item(<uint32_t>start, <uint32_t>length, <uint32_t>count)
+        self.items[self.size] = item
         self.size += 1
-        self.total += count
+        self.total += item.count
         return 0
 
 
 ctypedef int (*Scanner)(Batch, Py_ssize_t, Py_ssize_t) noexcept nogil
+ctypedef Py_ssize_t (*Skip)(const unsigned char*, Py_ssize_t, Py_ssize_t) noexcept nogil
 
 
 cdef object _scanned(Scanner scan, bytes body, Py_ssize_t max_items):
@@ -126,7 +220,7 @@ cdef object _scanned(Scanner scan, bytes body, Py_ssize_t max_items):
 
 
 def scan_json(bytes body not None, Py_ssize_t max_items):
-    """`{"events": [item, …]}`; an item is a key or `{"key": …, "count": …}`."""
+    """`{"events": [item, …]}`; an item is a key or `{"key": …, "count": …, "user": …}`."""
     return _scanned(_scan_json, body, max_items)
 
 
@@ -153,7 +247,9 @@ cdef Py_ssize_t _after_blanks(const unsigned char* text, Py_ssize_t at, Py_ssize
     return at
 
 
-cdef Py_ssize_t _after(const unsigned char* text, Py_ssize_t at, Py_ssize_t size, const char* word, Py_ssize_t length) noexcept nogil:
+cdef Py_ssize_t _after(
+    const unsigned char* text, Py_ssize_t at, Py_ssize_t size, const char* word, Py_ssize_t length
+) noexcept nogil:
     """Behind these bytes, if they are next."""
     if at < 0 or size - at < length or memcmp(text + at, word, length) != 0:
         return GAVE_UP
@@ -184,56 +280,77 @@ cdef Py_ssize_t _key_item(Batch batch, Py_ssize_t at, Py_ssize_t size) noexcept 
     cdef Py_ssize_t length = end - at - 1
     if end < 0 or length < 1 or length > MAX_KEY_BYTES:
         return GAVE_UP
-    if batch._append(at + 1, length, 1) != 0:
+    if batch._append(Item(<uint32_t>(at + 1), <uint32_t>length, 1, 0, 0)) != 0:
         return NO_MEMORY
     return end + 1
 
 
-cdef Py_ssize_t _object_item(Batch batch, Py_ssize_t at, Py_ssize_t size, Py_ssize_t (*skip)(const unsigned char*, Py_ssize_t, Py_ssize_t) noexcept nogil) noexcept nogil:
-    """Append the object whose brace is at `at`: `key`, and `count` before or behind it. Behind its closing brace."""
+cdef Py_ssize_t _object_item(Batch batch, Py_ssize_t at, Py_ssize_t size, Skip skip) noexcept nogil:
+    """Append the object whose brace is at `at`: members `key`, `count`, `user`, each once, in any order."""
     cdef const unsigned char* text = batch.text
-    cdef Py_ssize_t start = -1, end = -1, value
-    cdef uint64_t count = 0
-    cdef int digits
+    cdef Item item = Item(0, 0, 0, 0, 0)
+    cdef Py_ssize_t value
     while True:
         at = skip(text, at + 1, size)  # behind the brace or the comma
-        value = _after(text, at, size, b'"key"', 5)
-        if value > 0 and start < 0:
-            value = _colon(text, skip(text, value, size), size, skip)
-            if value < 0 or value >= size or text[value] != c'"':
-                return GAVE_UP
-            start = value + 1
-            end = _string_end(text, start, size)
-            if end - start < 1 or end - start > MAX_KEY_BYTES:
-                return GAVE_UP
-            at = end + 1
+        if (value := _after(text, at, size, b'"key"', 5)) > 0 and item.length == 0:
+            at = _member(text, value, size, skip, &item.start, &item.length)
+        elif (value := _after(text, at, size, b'"user"', 6)) > 0 and item.user_length == 0:
+            at = _member(text, value, size, skip, &item.user_start, &item.user_length)
+        elif (value := _after(text, at, size, b'"count"', 7)) > 0 and item.count == 0:
+            at = _number(text, value, size, skip, &item.count)
         else:
-            value = _after(text, at, size, b'"count"', 7)
-            if value < 0 or count > 0:
-                return GAVE_UP
-            at = _colon(text, skip(text, value, size), size, skip)
-            if at < 0 or at >= size or text[at] == c'0':
-                return GAVE_UP
-            digits = 0
-            while at < size and c'0' <= text[at] <= c'9' and digits < MAX_COUNT_DIGITS:
-                count = 10 * count + (text[at] - c'0')
-                digits += 1
-                at += 1
-            if count < 1 or count > MAX_COUNT:
-                return GAVE_UP
+            return GAVE_UP
+        if at < 0:
+            return GAVE_UP
         at = skip(text, at, size)
         if at >= size or (text[at] != c',' and text[at] != c'}'):
             return GAVE_UP
         if text[at] == c'}':
             break
-    if start < 0:
+    if item.length == 0:
         return GAVE_UP
-    if batch._append(start, end - start, count if count else 1) != 0:
+    if item.count == 0:
+        item.count = 1
+    if batch._append(item) != 0:
         return NO_MEMORY
     return at + 1
 
 
-cdef Py_ssize_t _colon(const unsigned char* text, Py_ssize_t at, Py_ssize_t size, Py_ssize_t (*skip)(const unsigned char*, Py_ssize_t, Py_ssize_t) noexcept nogil) noexcept nogil:
+cdef Py_ssize_t _member(
+    const unsigned char* text, Py_ssize_t at, Py_ssize_t size, Skip skip, uint32_t* start, uint32_t* length
+) noexcept nogil:
+    """The string behind a member's name; behind its closing quote."""
+    cdef Py_ssize_t end
+    at = _colon(text, skip(text, at, size), size, skip)
+    if at < 0 or at >= size or text[at] != c'"':
+        return GAVE_UP
+    end = _string_end(text, at + 1, size)
+    if end - at - 1 < 1 or end - at - 1 > MAX_KEY_BYTES:
+        return GAVE_UP
+    start[0], length[0] = <uint32_t>(at + 1), <uint32_t>(end - at - 1)
+    return end + 1
+
+
+cdef Py_ssize_t _number(
+    const unsigned char* text, Py_ssize_t at, Py_ssize_t size, Skip skip, uint32_t* number
+) noexcept nogil:
+    """The whole number behind a member's name; behind its last digit."""
+    cdef uint64_t read = 0
+    cdef int digits = 0
+    at = _colon(text, skip(text, at, size), size, skip)
+    if at < 0 or at >= size or text[at] == c'0':
+        return GAVE_UP
+    while at < size and c'0' <= text[at] <= c'9' and digits < MAX_COUNT_DIGITS:
+        read = 10 * read + (text[at] - c'0')
+        digits += 1
+        at += 1
+    if read < 1 or read > MAX_COUNT:
+        return GAVE_UP
+    number[0] = <uint32_t>read
+    return at
+
+
+cdef Py_ssize_t _colon(const unsigned char* text, Py_ssize_t at, Py_ssize_t size, Skip skip) noexcept nogil:
     """At the value behind a colon and white space."""
     if at >= size or text[at] != c':':
         return GAVE_UP
@@ -316,7 +433,7 @@ cdef int _scan_lines(Batch batch, Py_ssize_t size, Py_ssize_t max_items) noexcep
             length -= 1
         if length < 1 or length > MAX_KEY_BYTES or batch.size == max_items:
             return GAVE_UP
-        if batch._append(at, length, 1) != 0:
+        if batch._append(Item(<uint32_t>at, <uint32_t>length, 1, 0, 0)) != 0:
             return NO_MEMORY
         at = stop + 1
     return 0

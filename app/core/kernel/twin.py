@@ -3,16 +3,21 @@
 It scans nothing: the careful readers read every body, and `StreamSketch` folds.
 """
 
+import struct
 from collections.abc import Sequence
 from typing import Protocol
 
 from app.core.sketches import state
 from app.core.sketches.stream import StreamSketch
 
+_FINGERPRINT = struct.Struct("12s")
+_ENTRY = struct.Struct("<12sH")
+
 
 class Batch:
-    def __init__(self, pairs: Sequence[tuple[str, int]]) -> None:
+    def __init__(self, pairs: Sequence[tuple[str, int]], users: Sequence[str | None] | None = None) -> None:
         self._pairs = list(pairs)
+        self._users: list[str | None] = list(users) if users else [None] * len(self._pairs)
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -27,6 +32,33 @@ class Batch:
 
     def pairs(self) -> list[tuple[str, int]]:
         return self._pairs
+
+    def users(self) -> list[str | None]:
+        return self._users
+
+    def unnamed(self, most: int) -> list[int]:
+        return [at for at, user in enumerate(self._users) if not user][:most]
+
+    def people(self, _multipliers: bytes) -> tuple[list[bytes], bytes]:
+        places: dict[str, int] = {}
+        indexes = [places.setdefault(user or "", len(places)) for user in self._users]
+        return [user.encode() for user in places], _packed(indexes)
+
+    def counts(self) -> bytes:
+        return _packed([count for _, count in self._pairs])
+
+    def limited(self, granted: bytes) -> "Batch":
+        counts = _unpacked(granted)
+        kept = [at for at, count in enumerate(counts) if count]
+        return Batch([(self._pairs[at][0], counts[at]) for at in kept], [self._users[at] for at in kept])
+
+
+def _packed(numbers: Sequence[int]) -> bytes:
+    return struct.pack(f"<{len(numbers)}I", *numbers)
+
+
+def _unpacked(numbers: bytes) -> Sequence[int]:
+    return struct.unpack(f"<{len(numbers) // 4}I", numbers)
 
 
 class _Pairs(Protocol):
@@ -47,3 +79,36 @@ class Fold:
     def nbytes(self) -> int:
         """About what a dictionary of k short keys takes."""
         return 250 * self._sketch.k
+
+
+class Allowances:
+    """How much of their allowance people have used, by fingerprint."""
+
+    def __init__(self) -> None:
+        self._used: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._used)
+
+    @property
+    def nbytes(self) -> int:
+        return 150 * len(self._used)
+
+    def learn(self, entries: bytes) -> None:
+        for fingerprint, used in _ENTRY.iter_unpack(entries):
+            self._used[fingerprint] = max(used, self._used.get(fingerprint, 0))
+
+    def entries(self) -> bytes:
+        return b"".join(_ENTRY.pack(fingerprint, used) for fingerprint, used in self._used.items())
+
+    def grant(self, indexes: bytes, wanted: bytes, fingerprints: bytes, limit: int) -> tuple[bytes, bytes]:
+        people = [one for (one,) in _FINGERPRINT.iter_unpack(fingerprints)]
+        granted, changed = [], {}
+        for index, want in zip(_unpacked(indexes), _unpacked(wanted), strict=True):
+            used = self._used.get(people[index], 0)
+            share = max(0, min(want, limit - used))
+            granted.append(share)
+            if share:
+                self._used[people[index]] = used + share
+                changed[index] = people[index]
+        return _packed(granted), b"".join(_ENTRY.pack(one, self._used[one]) for _, one in sorted(changed.items()))

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -12,16 +13,27 @@ import pyarrow as pa
 import pytest
 
 from app.core.errors import BadBatch, BodyTooLarge, Refusal
-from tests.api.decoding.bodies import ARROW, JSON, NDJSON, PARQUET, arrow, decoded, parquet
+from tests.api.decoding.bodies import (
+    ARROW,
+    CSV,
+    JSON,
+    NDJSON,
+    PARQUET,
+    SET_WRITERS,
+    arrow,
+    decoded,
+    decoded_sets,
+    parquet,
+)
 
 _ROOT = Path(__file__).parents[3]
 _LONG = "x" * 900_000
 
 
-def _views(rows: int) -> Any:
+def _views(rows: int, text: str = _LONG) -> Any:
     """As many views of one long text."""
-    view = len(_LONG).to_bytes(4, "little") + b"xxxx" + bytes(8)
-    buffers = [None, pa.py_buffer(view * rows), pa.py_buffer(_LONG.encode())]
+    view = len(text).to_bytes(4, "little") + b"xxxx" + bytes(8)
+    buffers = [None, pa.py_buffer(view * rows), pa.py_buffer(text.encode())]
     return pa.Array.from_buffers(pa.string_view(), rows, buffers)
 
 
@@ -31,6 +43,10 @@ def _repeated(rows: int) -> Any:
 
 def _keys(keys: Any) -> Any:
     return pa.table({"key": keys})
+
+
+def _users(users: Any, keys: Any = None) -> Any:
+    return pa.table({"user": users, "key": keys or ["a"] * len(users)})
 
 
 def _forged(declared: int) -> bytes:
@@ -54,6 +70,11 @@ def bombs() -> dict[str, tuple[str, bytes]]:
         "arrow-dictionary": (ARROW, arrow(_keys(pa.array(["x" * 40_000_000]).dictionary_encode()), compression="zstd")),
         "arrow-one-value-again-and-again": (ARROW, arrow(_keys(_repeated(1000)))),
         "arrow-views-of-one-text": (ARROW, arrow(_keys(_views(1000)))),
+        "arrow-views-in-many-batches": (ARROW, arrow(_keys(pa.chunked_array([_views(31, "x" * 30_000)] * 32)))),
+        "arrow-users-again-and-again": (ARROW, arrow(_users(_repeated(1000)))),
+        "arrow-views-of-keys-and-users": (ARROW, arrow(_users(_views(18, "x" * 30_000), _views(18, "x" * 30_000)))),
+        "parquet-users-again-and-again": (PARQUET, parquet(_users(_repeated(1000)))),
+        "parquet-page-of-users": (PARQUET, parquet(_users(pa.array(["x" * 2_000_000])), compression="zstd")),
         "arrow-metadata": (ARROW, arrow(_keys(["a"]).replace_schema_metadata({"m": "x" * 100_000}))),
     }
 
@@ -75,9 +96,14 @@ def test_tables_that_would_grow_are_refused_for_what_they_declare(bombs: dict[st
         "arrow-forged",
         "arrow-forged-further",
         "arrow-views-of-one-text",
+        "arrow-views-in-many-batches",
+        "arrow-views-of-keys-and-users",
+        "parquet-page-of-users",
     }
     long_keys = {name for name, sentence in sentences.items() if "Item 0: a key has 1 to 512 bytes" in sentence}
     assert long_keys == {"parquet-one-value-again-and-again", "arrow-one-value-again-and-again"}
+    long_users = {name for name, sentence in sentences.items() if "Item 0: a user has 1 to 512 bytes" in sentence}
+    assert long_users == {"parquet-users-again-and-again", "arrow-users-again-and-again"}
 
 
 _MEASURE = """
@@ -138,15 +164,64 @@ def test_refused_tables_cost_little_memory_and_no_thread(bombs: dict[str, tuple[
     ],
 )
 def test_a_swarm_of_items_is_refused_before_it_is_parsed(content_type: str, body: bytes) -> None:
+    _require_cheap(decoded, content_type, body)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        (JSON, b'{"users": [' + b"[]," * 300_000 + b"[]]}"),
+        (JSON, b'{"users": [[' + b'"a",' * 240_000 + b'"a"]]}'),
+        (JSON, b'{"users": [' + b'["a"],' * 160_000 + b'["a"]]}'),
+        (JSON, b'{"users": [{"user": "u", "keys": [' + b"[]," * 300_000 + b"[]]}]}"),
+        (NDJSON, b"[" + b'"a",' * 240_000 + b'"a"]'),
+        (NDJSON, b'["a"]\n' * 160_000),
+        (NDJSON, b"\n" * 900_000),
+        (CSV, b"user,key\n" + b"u,a\n" * 240_000),
+        (CSV, b"user,key\n" + b"," * 900_000),
+        ("text/plain", b"\n" * 900_000),
+    ],
+)
+def test_a_swarm_of_sets_or_of_keys_in_them_is_refused_before_it_is_parsed(content_type: str, body: bytes) -> None:
+    _require_cheap(decoded_sets, content_type, body)
+
+
+def _require_cheap(decode: Callable[[str, bytes], Any], content_type: str, body: bytes) -> None:
     started = process_time()
     tracemalloc.start()
     try:
-        _refusal(content_type, body)
+        with pytest.raises(BadBatch):
+            decode(content_type, body)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 6 * len(body)
     assert process_time() - started < 1
+
+
+@pytest.mark.parametrize("content_type", SET_WRITERS)
+@pytest.mark.parametrize("keys_each", [1, 10])
+def test_sets_of_just_as_many_keys_as_allowed_are_taken_and_one_more_is_not(content_type: str, keys_each: int) -> None:
+    body = SET_WRITERS[content_type]([(f"u{number}", ["a"] * keys_each) for number in range(30 // keys_each)])
+    sets = decoded_sets(content_type, body, max_items=30)
+    assert sum(len(keys) for _, keys in sets) == 30
+    with pytest.raises(BadBatch, match=r"at most 29 (items|keys in all its sets together); send several"):
+        decoded_sets(content_type, body, max_items=29)
+
+
+@pytest.mark.parametrize("content_type", SET_WRITERS)
+def test_the_limit_of_bytes_holds_for_sets(content_type: str) -> None:
+    body = SET_WRITERS[content_type]([("u", ["x" * 500] * 20)])
+    with pytest.raises(BodyTooLarge):
+        decoded_sets(content_type, body, max_bytes=400)
+
+
+def test_the_most_items_that_are_allowed_have_few_enough_marks() -> None:
+    sets = [{"user": f"u{number}", "keys": ["a"]} for number in range(1000)]
+    body = json.dumps({"users": sets}).encode()
+    assert len(decoded_sets(JSON, body)) == 1000
+    events = [{"key": "é", "count": 1, "user": "u"}] * 1000  # escaped, so that the careful reader reads them
+    assert len(decoded(JSON, json.dumps({"events": events}).encode())) == 1000
 
 
 def test_commas_and_braces_inside_keys_are_not_taken_for_items() -> None:

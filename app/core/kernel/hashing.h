@@ -1,0 +1,43 @@
+/* The hash of a key: sketches/order.py says what it is and why. */
+#ifndef DISCREET_HASHING_H
+#define DISCREET_HASHING_H
+
+#include <stdint.h>
+#include <string.h>
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the stored form is little-endian; this machine runs the Python fold"
+#endif
+
+static inline uint64_t tail_word(const unsigned char *key, uint32_t length) {
+    uint32_t rest = length & 7;
+    uint64_t word = 0;
+    if (length >= 8) {
+        memcpy(&word, key + length - 8, 8);
+        return word >> (8 * (8 - rest));
+    }
+    for (uint32_t i = 0; i < rest; i++) word |= (uint64_t)key[i] << (8 * i);
+    return word;
+}
+
+/* The length and the words of the key, times the multipliers, mod 2^128; the upper half, mixed. */
+static inline uint64_t place_of(const unsigned char *key, uint32_t length, const uint64_t *multipliers) {
+    unsigned __int128 low = (unsigned __int128)multipliers[0] * length;
+    uint64_t high = multipliers[1] * length, word;
+    const uint64_t *next = multipliers + 2;
+    for (uint32_t at = 0; at + 8 <= length; at += 8, next += 2) {
+        memcpy(&word, key + at, 8);
+        low += (unsigned __int128)next[0] * word;
+        high += next[1] * word;
+    }
+    if (length & 7) {
+        word = tail_word(key, length);
+        low += (unsigned __int128)next[0] * word;
+        high += next[1] * word;
+    }
+    word = high + (uint64_t)(low >> 64);
+    word = (word ^ (word >> 33)) * 0xff51afd7ed558ccdULL;
+    word = (word ^ (word >> 33)) * 0xc4ceb9fe1a85ec53ULL;
+    return word ^ (word >> 33);
+}
+
+#endif
