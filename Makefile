@@ -11,7 +11,7 @@ help: ## list the tasks
 
 setup: $(READY) ## install everything, pinned by hash, into .venv
 
-$(READY): requirements.lock pyproject.toml hatch_build.py $(wildcard app/core/kernel/*.p[yx][xd])
+$(READY): requirements.lock pyproject.toml hatch_build.py $(wildcard app/core/kernel/*.p[yx][xd] app/core/kernel/*.h)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Discreet needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock

@@ -1,9 +1,10 @@
-"""Errors as plain SVG: panels of dots on a logarithmic axis. No script, no outside font."""
+"""Errors as plain SVG: panels of dots on a logarithmic axis."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
+
+from benchmarks.drawing import line, page, text
 
 _LABELS, _PLOT, _GAP, _RIGHT = 160, 372, 36, 28
 _TOP, _HEAD, _ROW, _FOOT = 96, 30, 24, 58
@@ -25,54 +26,50 @@ def picture(title: str, subtitle: str, epsilons: Sequence[str], panels: Sequence
     height_of_panel = _HEAD + _ROW * max(len(panel.rows) for panel in panels) + _FOOT
     width = _LABELS + 2 * _PLOT + _GAP + _RIGHT
     height = _TOP + height_of_panel * math.ceil(len(panels) / 2)
-    shapes = [_text(16, 28, title, kind="title"), _text(16, 48, subtitle), *_legend(epsilons, 72)]
+    shapes = [text(16, 28, title, kind="title"), text(16, 48, subtitle), *_legend(epsilons, 72)]
     for number, panel in enumerate(panels):
         left = _LABELS + (number % 2) * (_PLOT + _GAP)
         shapes += _panel(panel, epsilons, left, _TOP + (number // 2) * height_of_panel, named=number % 2 == 0)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" aria-label="{escape(title)}">{_STYLE}'
-        f'<rect width="{width}" height="{height}" class="ground"/>{"".join(shapes)}</svg>\n'
-    )
+    return page(title, width, height, shapes, _LIGHT, _DARK)
 
 
 def _legend(epsilons: Sequence[str], y: float) -> list[str]:
     shapes, x = [], 22.0
     for place, epsilon in enumerate(epsilons):
-        shapes += [_dot(x, y, place), _text(x + 12, y + 4, f"ε = {epsilon}")]
+        shapes += [_dot(x, y, place), text(x + 12, y + 4, f"ε = {epsilon}")]
         x += 84
     for kind, words in (("alone", "the sketch alone"), ("nothing", "nothing released")):
-        shapes += [_line(x, y - 8, x, y + 8, kind), _text(x + 10, y + 4, words)]
+        shapes += [line(x, y - 8, x, y + 8, kind), text(x + 10, y + 4, words)]
         x += 142
     return shapes
 
 
 def _panel(panel: Panel, epsilons: Sequence[str], left: float, top: float, *, named: bool) -> list[str]:
     first_row, foot = top + _HEAD, top + _HEAD + _ROW * len(panel.rows)
-    shapes = [_text(left, top + 18, panel.title, kind="head"), *_axis(left, first_row, foot)]
+    shapes = [text(left, top + 18, panel.title, kind="head"), *_axis(left, first_row, foot)]
     for kind, value in (("alone", panel.sketch_alone), ("nothing", panel.nothing_released)):
         if value >= _FIRST:
-            shapes.append(_line(_x(left, value), first_row, _x(left, value), foot, kind))
+            shapes.append(line(_x(left, value), first_row, _x(left, value), foot, kind))
     for place, (name, errors) in enumerate(panel.rows.items()):
         middle = first_row + _ROW * (place + 0.5)
         if named:
-            shapes.append(_text(left - 10, middle + 4, name, "end", "head" if place == 0 else ""))
+            shapes.append(text(left - 10, middle + 4, name, "end", "head" if place == 0 else ""))
         shapes += _row(left, middle, [errors.get(epsilon) for epsilon in epsilons])
     return shapes
 
 
 def _axis(left: float, top: float, foot: float) -> list[str]:
-    grid = [_line(_x(left, tick), top, _x(left, tick), foot, "grid") for tick in _TICKS]
-    words = [_text(_x(left, tick), foot + 17, f"{tick:,}", "middle") for tick in _TICKS]
-    words.append(_text(left + _PLOT / 2, foot + 35, "error in events", "middle", "unit"))
-    return [*grid, *words, _line(left, foot, left + _PLOT, foot, "axis"), _line(left, top, left, foot, "axis")]
+    grid = [line(_x(left, tick), top, _x(left, tick), foot, "grid") for tick in _TICKS]
+    words = [text(_x(left, tick), foot + 17, f"{tick:,}", "middle") for tick in _TICKS]
+    words.append(text(left + _PLOT / 2, foot + 35, "error in events", "middle", "unit"))
+    return [*grid, *words, line(left, foot, left + _PLOT, foot, "axis"), line(left, top, left, foot, "axis")]
 
 
 def _row(left: float, middle: float, errors: Sequence[float | None]) -> list[str]:
     at = [None if error is None else _x(left, error) for error in errors]
     known = [x for x in at if x is not None]
     dots = [_dot(x, middle, place) for place, x in enumerate(at) if x is not None]
-    return [_line(min(known), middle, max(known), middle, "span"), *dots]
+    return [line(min(known), middle, max(known), middle, "span"), *dots]
 
 
 def _x(left: float, value: float) -> float:
@@ -84,22 +81,13 @@ def _dot(x: float, y: float, place: int) -> str:
     return f'<circle cx="{x:.1f}" cy="{y:g}" r="{_RADII[place]}" class="dot{place}"/>'
 
 
-def _text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:g}" text-anchor="{anchor}" class="{kind}">{escape(words)}</text>'
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:g}" x2="{x2:.1f}" y2="{y2:g}" class="{kind}"/>'
-
-
-_STYLE = (
-    "<style>text{font:13px system-ui,sans-serif;fill:#1c2733}.title{font-weight:600;font-size:16px}"
-    ".head{font-weight:600}.unit{font-size:12px;opacity:.75}.ground{fill:#fff}.grid{stroke:#dde3e9}.axis{stroke:#8a97a5}"
+_LIGHT = (
     ".span{stroke:#9db4cc;stroke-width:2}.dot0{fill:#a9c8ea}.dot1{fill:#4a86c5}.dot2{fill:#123c69}"
     "circle{stroke:#fff;stroke-width:.75}"
     ".alone{stroke:#2f7d4f;stroke-width:1.5;stroke-dasharray:6 3}"
     ".nothing{stroke:#b3412f;stroke-width:1.5;stroke-dasharray:2 3}"
-    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.ground{fill:#11171d}.grid{stroke:#29333d}"
-    ".axis{stroke:#6b7886}.span{stroke:#3d5268}.dot0{fill:#2f5f92}.dot1{fill:#6aa3dc}.dot2{fill:#dcebfa}"
-    "circle{stroke:#11171d}.alone{stroke:#6fce95}.nothing{stroke:#ff8a75}}</style>"
+)
+_DARK = (
+    ".span{stroke:#3d5268}.dot0{fill:#2f5f92}.dot1{fill:#6aa3dc}.dot2{fill:#dcebfa}"
+    "circle{stroke:#11171d}.alone{stroke:#6fce95}.nothing{stroke:#ff8a75}"
 )

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from app.core.errors import MAX_REPORTED, BadBatch
-from app.core.kernel import Batch
+from app.core.kernel import Batch, fingerprints
 
 FINGERPRINT_BYTES = 12
 KEY_BYTES = 32
@@ -30,22 +30,16 @@ class Fingerprints:
     """Those of one scope."""
 
     def __init__(self, key: bytes, scope: str) -> None:
-        of_scope = blake2b(scope.encode(), key=key, digest_size=KEY_BYTES).digest()
-        self._keyed = blake2b(key=of_scope, digest_size=FINGERPRINT_BYTES)
+        self._key = blake2b(scope.encode(), key=key, digest_size=KEY_BYTES).digest()
 
-    def of(self, names: Iterable[bytes]) -> bytes:
+    def of(self, names: Sequence[bytes]) -> bytes:
         """One after the other."""
-        return b"".join(self._one(name) for name in names)
-
-    def _one(self, name: bytes) -> bytes:
-        hashed = self._keyed.copy()
-        hashed.update(name)
-        return hashed.digest()
+        return fingerprints(names, self._key)
 
     @property
     def check(self) -> bytes:
         """Tells whether another key is the same, and nothing else: no name is empty."""
-        return self._one(b"")
+        return blake2b(key=self._key, digest_size=FINGERPRINT_BYTES).digest()
 
 
 class People(NamedTuple):
@@ -96,7 +90,7 @@ class UserSets:
                 yield list(dict.fromkeys(keys))[: self.most_keys]
 
 
-def people_of_events(batch: Batch, fingerprints: Fingerprints, rules: Rules, multipliers: bytes) -> People:
+def people_of_events(batch: Batch, prints: Fingerprints, rules: Rules, multipliers: bytes) -> People:
     """Who is named in the batch, which must name somebody in every item."""
     _refuse(
         batch.unnamed(MAX_REPORTED),
@@ -108,10 +102,10 @@ def people_of_events(batch: Batch, fingerprints: Fingerprints, rules: Rules, mul
         _refuse(
             _beyond(indexes, wanted, rules.allowance), f"the user has more than {rules.allowance} events in this batch."
         )
-    return People(indexes, fingerprints.of(names))
+    return People(indexes, prints.of(names))
 
 
-def people_of_sets(batch: UserSets, fingerprints: Fingerprints, rules: Rules) -> People:
+def people_of_sets(batch: UserSets, prints: Fingerprints, rules: Rules) -> People:
     unnamed = [at for at, (user, _) in enumerate(batch.sets) if user is None]
     _refuse(unnamed[:MAX_REPORTED], 'name the user: {"user": …, "keys": […]}; this sketch counts each once.')
     places: dict[str, int] = {}
@@ -121,7 +115,7 @@ def people_of_sets(batch: UserSets, fingerprints: Fingerprints, rules: Rules) ->
         _refuse(_beyond(packed, [1] * len(indexes), 1), "the user is in this batch already.")
         large = [at for at, (_, keys) in enumerate(batch.sets) if len(set(keys)) > batch.most_keys]
         _refuse(large[:MAX_REPORTED], f"a user has at most {batch.most_keys} different keys.")
-    return People(packed, fingerprints.of(user.encode() for user in places))
+    return People(packed, prints.of([user.encode() for user in places]))
 
 
 def _beyond(indexes: bytes, wanted: Iterable[int], allowance: int) -> list[int]:

@@ -1,3 +1,7 @@
+from collections.abc import Sequence
+
+def fingerprints(names: Sequence[bytes], key: bytes) -> bytes: ...
+
 class Allowances:
     def __len__(self) -> int: ...
     @property

@@ -1,39 +1,75 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """How much of their allowance people have used: fingerprint -> a number from 1 to 65,535, ten million of them if need be.
 
-A table of open addressing, 14 bytes a place. Fingerprints are outputs of a keyed function, uniform already and not to be
-chosen by anybody, so their own low bits index it. What is used only grows.
+A table of open addressing, 16 bytes a place. Fingerprints are outputs of a keyed function, uniform already and not to be
+chosen by anybody, so their own low bits index it. What is used only grows, and nobody leaves the table.
 """
 
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
+
+cdef extern from *:
+    """
+    static inline void soon(const void *place) { __builtin_prefetch(place); }
+    """
+    void soon(const void*) nogil
+
+cdef extern from "blake2b.h":
+    void blake2b_keyed(uint64_t*, const unsigned char*, int) nogil
+    void blake2b_of(const uint64_t*, const unsigned char*, uint64_t, uint64_t*) nogil
 
 cdef enum:
     FINGERPRINT = 12
     ENTRY = 14  # a fingerprint and what is used, u16
+    AHEAD = 16
+    KEY = 32
+
+cdef struct Person:
+    uint64_t lower
+    uint32_t upper
+    uint16_t used  # 0 where the place is empty
+    uint16_t unused
+
+cdef uint64_t NOWHERE = <uint64_t>-1
+
+
+def fingerprints(names, bytes key not None):
+    """Of each name, which is not empty: 12 bytes of keyed BLAKE2b, one after the other."""
+    cdef uint64_t keyed[8]
+    cdef uint64_t digest[8]
+    cdef bytes name
+    cdef Py_ssize_t at = 0
+    cdef bytearray found = bytearray(FINGERPRINT * len(names))
+    cdef unsigned char* into = found
+    if len(key) != KEY:
+        raise ValueError("a key has 32 bytes")
+    blake2b_keyed(keyed, key, FINGERPRINT)
+    for name in names:
+        if not name:
+            raise ValueError("a name is not empty")
+        blake2b_of(keyed, name, len(name), digest)
+        memcpy(into + at, digest, FINGERPRINT)
+        at += FINGERPRINT
+    return bytes(found)
 
 
 cdef class Allowances:
-    cdef uint64_t* lower
-    cdef uint32_t* upper
-    cdef uint16_t* used  # 0 where the place is empty
+    cdef Person* table
     cdef uint64_t mask, count
 
     def __cinit__(self):
         self._resize(1024)
 
     def __dealloc__(self):
-        free(self.lower)
-        free(self.upper)
-        free(self.used)
+        free(self.table)
 
     def __len__(self):
         return self.count
 
     @property
     def nbytes(self):
-        return ENTRY * (self.mask + 1)
+        return sizeof(Person) * (self.mask + 1)
 
     def learn(self, bytes entries not None):
         """What was used, as stored: entries of a fingerprint and a number. The larger number holds."""
@@ -46,9 +82,11 @@ cdef class Allowances:
         self._reserve(len(entries) // ENTRY)
         with nogil:
             while at < end:
+                if at + AHEAD * ENTRY < end:
+                    self._soon(at + AHEAD * ENTRY)
                 memcpy(&used, at + FINGERPRINT, sizeof(used))
                 place = self._place(at)
-                if used > self.used[place]:
+                if used > self.table[place].used:
                     self._set(place, at, used)
                 at += ENTRY
 
@@ -62,11 +100,11 @@ cdef class Allowances:
         cdef const uint32_t* want = <const uint32_t*><const char*>wanted
         cdef const unsigned char* fingerprint = fingerprints
         cdef bytearray granted_bytes = bytearray(len(indexes))
-        cdef bytearray changed_bytes = bytearray(people)
+        cdef bytearray place_bytes = bytearray(people * sizeof(uint64_t))
         cdef uint32_t* granted = <uint32_t*><char*>granted_bytes
-        cdef unsigned char* changed = changed_bytes
+        cdef uint64_t* places = <uint64_t*><char*>place_bytes  # of those who were granted something
         cdef uint64_t place
-        cdef uint32_t free_share
+        cdef uint32_t rest
         if len(wanted) != len(indexes) or not 1 <= limit <= 0xFFFF:
             raise ValueError("one number for each item, and a limit of 16 bits")
         for at in range(items):
@@ -74,16 +112,34 @@ cdef class Allowances:
                 raise ValueError("there is no such fingerprint")
         self._reserve(people)
         with nogil:
+            memset(places, 0xFF, people * sizeof(uint64_t))
+            for at in range(people):
+                self._soon(fingerprint + FINGERPRINT * at)
             for at in range(items):
-                place = self._place(fingerprint + FINGERPRINT * index[at])
-                if self.used[place] >= limit:
+                place = places[index[at]]
+                if place == NOWHERE:
+                    place = self._place(fingerprint + FINGERPRINT * index[at])
+                if self.table[place].used >= limit:
                     continue
-                free_share = limit - self.used[place]
-                granted[at] = want[at] if want[at] < free_share else free_share
+                rest = limit - self.table[place].used
+                granted[at] = want[at] if want[at] < rest else rest
                 if granted[at]:
-                    self._set(place, fingerprint + FINGERPRINT * index[at], <uint16_t>(self.used[place] + granted[at]))
-                    changed[index[at]] = 1
-        return bytes(granted_bytes), self._entries(fingerprints, changed_bytes)
+                    rest = self.table[place].used + granted[at]
+                    self._set(place, fingerprint + FINGERPRINT * index[at], <uint16_t>rest)
+                    places[index[at]] = place  # nobody leaves the table, so it stays there
+        return bytes(granted_bytes), self._changed(fingerprint, places, people)
+
+    cdef bytes _changed(self, const unsigned char* fingerprint, const uint64_t* places, Py_ssize_t people):
+        """Entries of those with a place."""
+        cdef bytearray entries = bytearray(ENTRY * people)
+        cdef unsigned char* into = entries
+        cdef Py_ssize_t at, size = 0
+        for at in range(people):
+            if places[at] != NOWHERE:
+                memcpy(into + size, fingerprint + FINGERPRINT * at, FINGERPRINT)
+                memcpy(into + size + FINGERPRINT, &self.table[places[at]].used, sizeof(uint16_t))
+                size += ENTRY
+        return bytes(entries[:size])
 
     def entries(self):
         """All that is known, to be learnt again."""
@@ -91,24 +147,15 @@ cdef class Allowances:
         cdef unsigned char* into = entries
         cdef uint64_t at
         for at in range(self.mask + 1):
-            if self.used[at]:
-                memcpy(into, &self.lower[at], sizeof(uint64_t))
-                memcpy(into + sizeof(uint64_t), &self.upper[at], sizeof(uint32_t))
-                memcpy(into + FINGERPRINT, &self.used[at], sizeof(uint16_t))
+            if self.table[at].used:
+                memcpy(into, &self.table[at], ENTRY)  # its members lie as an entry has them
                 into += ENTRY
         return bytes(entries)
 
-    def _entries(self, bytes fingerprints, bytearray changed):
-        cdef const unsigned char* fingerprint = fingerprints
-        cdef bytearray entries = bytearray(ENTRY * sum(changed))
-        cdef unsigned char* into = entries
-        cdef Py_ssize_t at
-        for at in range(len(changed)):
-            if changed[at]:
-                memcpy(into, fingerprint + FINGERPRINT * at, FINGERPRINT)
-                memcpy(into + FINGERPRINT, &self.used[self._place(fingerprint + FINGERPRINT * at)], sizeof(uint16_t))
-                into += ENTRY
-        return bytes(entries)
+    cdef inline void _soon(self, const unsigned char* fingerprint) noexcept nogil:
+        cdef uint64_t lower
+        memcpy(&lower, fingerprint, sizeof(lower))
+        soon(&self.table[lower & self.mask])
 
     cdef inline uint64_t _place(self, const unsigned char* fingerprint) noexcept nogil:
         """Where the fingerprint is, or would be."""
@@ -117,16 +164,16 @@ cdef class Allowances:
         memcpy(&lower, fingerprint, sizeof(lower))
         memcpy(&upper, fingerprint + sizeof(lower), sizeof(upper))
         place = lower & self.mask
-        while self.used[place] and (self.lower[place] != lower or self.upper[place] != upper):
+        while self.table[place].used and (self.table[place].lower != lower or self.table[place].upper != upper):
             place = (place + 1) & self.mask
         return place
 
     cdef inline void _set(self, uint64_t place, const unsigned char* fingerprint, uint16_t used) noexcept nogil:
-        if not self.used[place]:
-            memcpy(&self.lower[place], fingerprint, sizeof(uint64_t))
-            memcpy(&self.upper[place], fingerprint + sizeof(uint64_t), sizeof(uint32_t))
+        if not self.table[place].used:
+            memcpy(&self.table[place].lower, fingerprint, sizeof(uint64_t))
+            memcpy(&self.table[place].upper, fingerprint + sizeof(uint64_t), sizeof(uint32_t))
             self.count += 1
-        self.used[place] = used
+        self.table[place].used = used
 
     cdef int _reserve(self, uint64_t more) except -1:
         """Keep the table at most two thirds full."""
@@ -138,27 +185,18 @@ cdef class Allowances:
         return 0
 
     cdef int _resize(self, uint64_t size) except -1:
-        cdef uint64_t* lower = self.lower
-        cdef uint32_t* upper = self.upper
-        cdef uint16_t* used = self.used
-        cdef uint64_t old_size = self.mask + 1 if used != NULL else 0, at, place
-        cdef uint64_t* new_lower = <uint64_t*>calloc(size, sizeof(uint64_t))
-        cdef uint32_t* new_upper = <uint32_t*>calloc(size, sizeof(uint32_t))
-        cdef uint16_t* new_used = <uint16_t*>calloc(size, sizeof(uint16_t))
-        if not (new_lower and new_upper and new_used):
-            free(new_lower)
-            free(new_upper)
-            free(new_used)
+        cdef Person* old = self.table
+        cdef uint64_t old_size = self.mask + 1 if old != NULL else 0, at, place
+        cdef Person* table = <Person*>calloc(size, sizeof(Person))
+        if table == NULL:
             raise MemoryError
-        self.lower, self.upper, self.used, self.mask = new_lower, new_upper, new_used, size - 1
+        self.table, self.mask = table, size - 1
         with nogil:
             for at in range(old_size):
-                if used[at]:
-                    place = lower[at] & self.mask
-                    while self.used[place]:
+                if old[at].used:
+                    place = old[at].lower & self.mask
+                    while table[place].used:
                         place = (place + 1) & self.mask
-                    self.lower[place], self.upper[place], self.used[place] = lower[at], upper[at], used[at]
-        free(lower)
-        free(upper)
-        free(used)
+                    table[place] = old[at]
+        free(old)
         return 0

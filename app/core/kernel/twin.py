@@ -5,6 +5,7 @@ It scans nothing: the careful readers read every body, and `StreamSketch` folds.
 
 import struct
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Protocol
 
 from app.core.sketches import state
@@ -79,6 +80,16 @@ class Fold:
     def nbytes(self) -> int:
         """About what a dictionary of k short keys takes."""
         return 250 * self._sketch.k
+
+
+def fingerprints(names: Sequence[bytes], key: bytes) -> bytes:
+    keyed = blake2b(key=key, digest_size=_FINGERPRINT.size)
+    found = []
+    for name in names:
+        one = keyed.copy()
+        one.update(name)
+        found.append(one.digest())
+    return b"".join(found)
 
 
 class Allowances:

@@ -1,0 +1,37 @@
+"""The same server with nothing behind it: it reads the body and answers 200. No service on it can be faster.
+
+Started through the command line of the service itself, so that uvicorn gets whatever settings the service gives it.
+"""
+
+import sys
+from typing import Any
+
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from app import cli
+
+_HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"2")]
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] != "http":
+        return
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+    await send({"type": "http.response.body", "body": b"{}"})
+
+
+def main() -> None:
+    serve = uvicorn.run
+
+    def serve_bare(_app: Any, **settings: Any) -> None:
+        serve("benchmarks.bare:app", **{**settings, "factory": False, "lifespan": "off"})
+
+    uvicorn.run = serve_bare  # type: ignore[assignment]
+    cli.main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()

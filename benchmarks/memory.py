@@ -1,0 +1,47 @@
+"""Part `memory`: what a stored key costs while its sketch is hot, in a process that does nothing else."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks import ours
+from benchmarks.accuracy import number
+from benchmarks.report import Claim, Part
+from benchmarks.streams import BATCH, DISTINCT, KEY_BYTES
+
+_K = 1024
+_SKETCHES = 1_000
+_WARM_UP = 10  # sketches made before the first look, so that buffers of the allocator are not counted
+
+
+def run(part: Part, *, quick: bool) -> None:
+    command = [sys.executable, "-m", "benchmarks.memory"]
+    found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    part.say(
+        f"A process of its own keeps {_SKETCHES:,} hot sketches of k = {_K:,}, each filled by {BATCH:,} distinct keys "
+        f"of {KEY_BYTES} bytes. Its resident memory grew from {found['before'] / 2**20:.0f} to "
+        f"{found['after'] / 2**20:.0f} MiB, that is {number(found['per_counter'])} bytes a counter."
+    )
+    part.claim(Claim("memory of a hot counter with a 16-byte key", found["per_counter"], at_most=150, unit="bytes"))
+
+
+def main() -> None:
+    kept = [_hot(seed) for seed in range(_WARM_UP)]
+    before = _resident()
+    kept += [_hot(seed) for seed in range(_WARM_UP, _WARM_UP + _SKETCHES)]
+    after = _resident()
+    print(json.dumps({"before": before, "after": after, "per_counter": (after - before) / (_SKETCHES * _K)}))
+
+
+def _hot(seed: int) -> object:
+    return ours.fold(DISTINCT.bodies(BATCH, seed=seed), _K)
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Our fold, from JSON bytes to an updated sketch: the kernel, and the same in plain Python."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from app.api.decoding import items, texts
+from app.api.decoding.forms import EVENTS
+from app.core import kernel
+from app.core.kernel import twin
+from app.core.sketches import state
+from app.core.sketches.order import SECRET_BYTES, Order
+from app.core.sketches.stream import StreamSketch
+from benchmarks.streams import BATCH
+
+NATIVE = kernel.NATIVE
+
+_ORDER = Order(bytes(range(SECRET_BYTES)))  # any that is not plain, as every new sketch has one
+
+
+def fold(bodies: Iterable[bytes], k: int, *, plain: bool = False) -> Any:
+    """The sketch in its hot form after these bodies, beginning with an empty one."""
+    hot = opened(k, plain=plain)
+    for body in bodies:
+        add(hot, body, plain=plain)
+    return hot
+
+
+def opened(k: int, *, plain: bool = False) -> Any:
+    stored = state.encode(StreamSketch.empty(k, _ORDER))
+    return twin.Fold(stored) if plain else kernel.Fold(stored)
+
+
+def add(hot: Any, body: bytes, *, plain: bool = False) -> None:
+    hot.add(_read_plainly(body) if plain or not NATIVE else _scanned(body))
+
+
+def _scanned(body: bytes) -> kernel.Batch:
+    batch = kernel.scan_json(body, BATCH)
+    if batch is None:
+        raise ValueError("the scanner left a plain body to the careful reader")
+    return batch
+
+
+def _read_plainly(body: bytes) -> kernel.Batch:
+    return twin.Batch(*items.checked(texts.json_items(body, EVENTS)))

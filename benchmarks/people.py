@@ -1,0 +1,124 @@
+"""Part `people`: what it costs to count people, where ten million of them are known already."""
+
+import itertools
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+
+from app.api.decoding import decode_events
+from app.core.budget import Budget
+from app.core.people import Fingerprints
+from app.main import build_context
+from app.settings import Settings
+from app.store import allowances, sketches
+from app.store.migrate import migrate
+from app.store.tables import AllowanceRow, ScopeRow
+from app.usecases.bound_people import bounds_of
+from app.usecases.context import Context
+from app.usecases.ingest_events import Submission, ingest_together
+from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch
+from benchmarks import servers
+from benchmarks.accuracy import number
+from benchmarks.report import NOT_INSTALLED, Claim, Part
+from benchmarks.rounds import ROUNDS, in_rounds, median, ratio, seconds
+
+_KNOWN, _KNOWN_QUICKLY = 10_000_000, 1_000_000
+_ITEMS, _USERS = 10_000, 2_000  # in a request
+_TOGETHER = 8  # requests in a commit, as eight clients send them
+_REQUESTS = 16  # in one round
+_MOST = 1000
+_ROW = 250_000  # people in one row of the log
+_USED_ONCE = (1).to_bytes(2, "little")
+
+
+def run(part: Part, *, quick: bool) -> None:
+    known = _KNOWN_QUICKLY if quick else _KNOWN
+    part.say(
+        f"Requests of {_ITEMS:,} events of {_USERS:,} users, k = 1,024, read from JSON bytes, folded and committed by "
+        f"the service's own use case, {_TOGETHER} requests in a commit. *Enforced* counts no more than {_MOST:,} events "
+        f"of each user, with {known:,} users known already; *declared* takes the same bodies and counts nobody."
+    )
+    for kind in (servers.SQLITE, servers.POSTGRESQL):
+        if not servers.available(kind):
+            part.say(f"{kind}: {NOT_INSTALLED}.")
+            continue
+        with servers.new_database(kind) as url:
+            _Bench(part, kind, build_context(Settings(database_url=url)), known).measure()
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    part: Part
+    kind: str
+    context: Context
+    known: int
+
+    def measure(self) -> None:
+        migrate(self.context.database)
+        for name in ("enforced", "declared"):
+            spec = SketchSpec(
+                k=1024,
+                unit="event",
+                max_contributions=_MOST,
+                ledger=OwnBudget(Budget(10**9, 10**12), "basic"),
+                description="",
+                universe=None,
+                enforcement="enforced" if name == "enforced" else "declared",
+            )
+            create_sketch(self.context, name, spec)
+        stored = self._make_known()
+        costs = in_rounds({name: self._requests(name) for name in ("enforced", "declared")})
+        rows = [
+            [name, number(_TOGETHER * _ITEMS / median(cost) / 1e6), number(median(cost) / _TOGETHER * 1e3)]
+            for name, cost in costs.items()
+        ]
+        self.part.say(f"### {self.kind}")
+        self.part.show(["sketch", "million events/s", "ms a request"], rows)
+        self.part.say(f"A known user takes {number(stored / self.known)} bytes in the database.")
+        share = ratio(costs["declared"], costs["enforced"])
+        self.part.claim(Claim(f"people, {self.kind}: of the rate without enforcement", share, at_least=0.25))
+        self.context.database.close()
+
+    def _make_known(self) -> int:
+        """Write the log as earlier batches would have left it; its bytes."""
+        with self.context.database.writing() as session:
+            scope_id = sketches.get(session, "enforced").scope_id
+            assert scope_id is not None
+            prints = Fingerprints(self.context.user_key.value, session.get_one(ScopeRow, scope_id).name)
+            for start in range(0, self.known, _ROW):
+                names = (f"user-{at:08}".encode() for at in range(start, start + _ROW))
+                entries = b"".join(prints.of([name]) + _USED_ONCE for name in names)
+                allowances.append(session, allowances.lock(session, scope_id), entries)
+        with self.context.database.reading() as session:
+            return session.scalar(select(func.sum(func.length(AllowanceRow.entries)))) or 0
+
+    def _requests(self, name: str) -> Callable[[], float]:
+        bounds = bounds_of(self.context, name)
+        bodies = _bodies(self.known)
+
+        def one(body: bytes) -> Submission:
+            batch = decode_events("application/json", "", body, max_items=_ITEMS, max_bytes=2**24)
+            return Submission(batch, people=bounds.people(batch), allowance=bounds.rules.allowance)
+
+        def commit() -> None:
+            outcomes = ingest_together(self.context, name, [one(next(bodies)) for _ in range(_TOGETHER)])
+            assert outcomes == [None] * _TOGETHER
+
+        commit()  # the first reads what is known
+        return lambda: median([seconds(commit) for _ in range(_REQUESTS // _TOGETHER)])
+
+
+def _bodies(known: int) -> Iterator[bytes]:
+    generator = random.Random(1)
+    bodies = []
+    for _ in range(_TOGETHER * 2 + _REQUESTS * ROUNDS):
+        users = [f"user-{generator.randrange(known):08}" for _ in range(_USERS)]
+        events = [
+            {"user": users[at % _USERS], "key": f"key-{int(generator.paretovariate(0.5)) % 10**12:012}"}
+            for at in range(_ITEMS)
+        ]
+        bodies.append(json.dumps({"events": events}).encode())
+    return itertools.cycle(bodies)

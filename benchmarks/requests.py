@@ -1,0 +1,160 @@
+"""Part `http`: events over the wire, beside what the same server can receive at all."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from benchmarks import peers, servers
+from benchmarks.accuracy import number
+from benchmarks.load import Answered, Generator, Load, Target
+from benchmarks.report import NOT_INSTALLED, Claim, Curve, Part
+from benchmarks.rounds import ROUNDS, Costs, in_rounds, median, ratio, seconds
+from benchmarks.servers import Server
+from benchmarks.streams import BATCH, ZIPF
+
+AGAINST_BATCH = "events in a request, 8 clients"
+AGAINST_CLIENTS = "clients, one event a request"
+
+_K = 1024
+_CLIENTS, _MANY_CLIENTS = 8, 64
+_BATCHES = (1, 10, 100, 1_000, 10_000)
+_CLIENT_NUMBERS = (1, 2, 4, 8, 16, 32, 64)
+_SWEEP_WINDOW = 0.6  # seconds: there are many of them
+_HEAD = ["requests/s", "p50, ms", "p99, ms", "server CPU, ms a request", "load, cores"]
+
+
+def run(part: Part, *, quick: bool) -> None:
+    part.say(
+        f"The service as `discreet serve` starts it, k = {_K:,}, {ZIPF.name}, one sketch, no two successive requests "
+        "alike; a load generator in a process of its own. *Bare server* is the same uvicorn with the same settings and "
+        "an app that reads the body and answers 200. Each figure is the median of five windows, which alternate "
+        "between the contenders."
+    )
+    window = 0.5 if quick else 2
+    with Generator() as generator, servers.bare() as bare:
+        for kind in (servers.SQLITE, servers.POSTGRESQL):
+            if not servers.available(kind):
+                part.say(f"{kind}: {NOT_INSTALLED}.")
+                continue
+            with servers.new_database(kind) as url, servers.serving(url) as server:
+                bench = _Bench(part, kind, generator, server, bare, window)
+                bench.large_requests()
+                bench.small_requests()
+                replace(bench, window=min(window, _SWEEP_WINDOW)).sweeps()
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    part: Part
+    kind: str
+    generator: Generator
+    server: Server
+    bare: Server
+    window: float
+
+    def large_requests(self) -> None:
+        """(a) As many events as fit well into a request."""
+        path = self.server.make_sketch("large", _K)
+        contenders = {
+            self.kind: _Contender(self.server, path, BATCH, _CLIENTS),
+            "bare server": _Contender(self.bare, path, BATCH, _CLIENTS),
+        }
+        works = {name: self._rate(contender) for name, contender in contenders.items()}
+        if peers.installed("datasketches"):
+            works[peers.DATASKETCHES] = _datasketches_requests()
+        rates = in_rounds(works)
+        self.part.say(f"### {self.kind}: {BATCH:,} events a request, {_CLIENTS} clients")
+        rows = [
+            [name, number(median(rates[name]) * BATCH / 1e6), f"×{number(ratio(rates[self.kind], rates[name]))}"]
+            + (contenders[name].row() if name in contenders else [number(median(rates[name])), "–", "–", "–", "–"])
+            for name in rates
+        ]
+        if peers.DATASKETCHES not in rates:
+            rows.append([peers.DATASKETCHES, NOT_INSTALLED, *["–"] * (1 + len(_HEAD))])
+        self.part.show(["contender", "million events/s", f"{self.kind} is", *_HEAD], rows)
+        self.part.say(
+            "DataSketches is in process, decoding and folding the same bodies, without any server or database."
+        )
+        self._claim(f"{BATCH:,} events a request", rates, "bare server")
+        self._claim(f"{BATCH:,} events a request", rates, peers.DATASKETCHES)
+
+    def small_requests(self) -> None:
+        """(b) One event a request into one hot sketch."""
+        path = self.server.make_sketch("small", _K)
+        contenders = {
+            self.kind: _Contender(self.server, path, 1, _MANY_CLIENTS),
+            "/livez of the service": _Contender(self.server, "/livez", 0, _MANY_CLIENTS),
+            "bare server": _Contender(self.bare, path, 1, _MANY_CLIENTS),
+        }
+        rates = in_rounds({name: self._rate(contender) for name, contender in contenders.items()})
+        self.part.say(f"### {self.kind}: one event a request, {_MANY_CLIENTS} clients, one sketch")
+        rows = [
+            [name, f"×{number(ratio(rates[self.kind], rates[name]))}", *contender.row()]
+            for name, contender in contenders.items()
+        ]
+        self.part.show(["contender", f"{self.kind} is", *_HEAD], rows)
+        self._claim("one event a request", rates, "/livez of the service")
+        self._claim("one event a request", rates, "bare server")
+
+    def sweeps(self) -> None:
+        """(c) Against the size of a request and the number of clients."""
+        self._sweep(AGAINST_BATCH, {batch: (batch, _CLIENTS) for batch in _BATCHES})
+        self._sweep(AGAINST_CLIENTS, {clients: (1, clients) for clients in _CLIENT_NUMBERS})
+
+    def _sweep(self, panel: str, points: dict[int, tuple[int, int]]) -> None:
+        path = self.server.make_sketch(panel.partition(" ")[0].strip(","), _K)
+        ours = {at: _Contender(self.server, path, *of) for at, of in points.items()}
+        bare = {at: _Contender(self.bare, path, *of) for at, of in points.items()}
+        works = {f"{at}": self._rate(contender) for at, contender in ours.items()}
+        rates = in_rounds(works | {f"{at} bare": self._rate(contender) for at, contender in bare.items()})
+        self.part.say(f"### {self.kind}, against {panel}")
+        rows, costs, floors = [], [], []
+        for at, (batch, _clients) in points.items():
+            rate, ceiling = rates[f"{at}"], rates[f"{at} bare"]
+            costs.append((float(at), 1e9 / (median(rate) * batch)))
+            floors.append((float(at), 1e9 / (median(ceiling) * batch)))
+            rows.append([f"{at:,}", number(costs[-1][1] / 1e3), f"×{number(ratio(rate, ceiling))}", *ours[at].row()])
+        self.part.show([panel.partition(",")[0], "µs per event", "of bare server's rate", *_HEAD], rows, words=0)
+        self.part.curves += [Curve(panel, self.kind, costs), Curve(panel, "bare server", floors)]
+
+    def _rate(self, contender: "_Contender") -> Callable[[], float]:
+        return lambda: contender.measure(self.generator, self.window)
+
+    def _claim(self, words: str, rates: Costs, peer: str) -> None:
+        measured = ratio(rates[self.kind], rates[peer]) if peer in rates else None
+        self.part.claim(Claim(f"HTTP, {self.kind}, {words}: of the rate of {peer}", measured))
+
+
+class _Contender:
+    """One kind of load on one server, and what was seen of it in each round."""
+
+    def __init__(self, server: Server, path: str, batch: int, clients: int) -> None:
+        self._server = server
+        self._target = Target(server.port, path, batch)
+        self._clients = clients
+        self._seen: list[Answered] = []
+        self._busy: list[float] = []  # seconds of the server's processor time per request
+
+    def measure(self, generator: Generator, window: float) -> float:
+        busy = self._server.busy()
+        answered = generator.run(Load(self._target, self._clients, window))
+        self._seen.append(answered)
+        self._busy.append((self._server.busy() - busy) / answered.all_requests)
+        return answered.per_second
+
+    def row(self) -> list[str]:
+        assert len(self._seen) == ROUNDS
+        return [
+            number(median([seen.per_second for seen in self._seen])),
+            number(median([seen.middle * 1e3 for seen in self._seen])),
+            number(median([seen.slowest * 1e3 for seen in self._seen])),
+            number(median(self._busy) * 1e3),
+            f"{median([seen.busy for seen in self._seen]):.2f}",
+        ]
+
+
+def _datasketches_requests() -> Callable[[], float]:
+    """Bodies per second, decoded by the fastest decoder and folded into one sketch."""
+    bodies = list(ZIPF.bodies(500_000))
+    decode = min(peers.decoders(), key=lambda named: seconds(lambda: [named[1](body) for body in bodies]))[1]
+    size = peers.sizes_near(_K)[0]
+    return lambda: len(bodies) / seconds(lambda: peers.datasketches(bodies, size, decode))
