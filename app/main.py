@@ -10,6 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__
 from app.api import errors, events, keys, ledgers, operations, sketches, snapshots
@@ -57,6 +58,11 @@ log = logging.getLogger("discreet")
 
 
 class Service(FastAPI):
+    hot_path: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.hot_path(scope, receive, send)
+
     def openapi(self) -> dict[str, Any]:
         return errors.documented(super().openapi())
 
@@ -101,8 +107,8 @@ def create_app(settings: Settings, context: Context) -> FastAPI:
         telemetry=_NO_TELEMETRY,  # type: ignore[arg-type]  # it would export request bodies
     )
     app.state.context = context
-    app.state.ingest = ingest
     app.add_middleware(Guard)
+    app.hot_path = events.HotPath(super(Service, app).__call__, ingest)
     errors.install(app)
     for module in (ledgers, sketches, events, snapshots, keys, operations):
         app.include_router(module.router)

@@ -38,8 +38,8 @@ def run(part: Part, *, quick: bool) -> None:
     known = _KNOWN_QUICKLY if quick else _KNOWN
     part.say(
         f"Requests of {_ITEMS:,} events of {_USERS:,} users, k = 1,024, read from JSON bytes, folded and committed by "
-        f"the service's own use case, {_TOGETHER} requests in a commit. *Enforced* counts no more than {_MOST:,} events "
-        f"of each user, with {known:,} users known already; *declared* takes the same bodies and counts nobody."
+        f"the service's own use case, {_TOGETHER} requests in a commit. *Enforced* counts at most {_MOST:,} events of "
+        f"each user, with {known:,} users known already; *declared* takes the same bodies and counts nobody."
     )
     for kind in (servers.SQLITE, servers.POSTGRESQL):
         if not servers.available(kind):

@@ -130,8 +130,12 @@ def install(app: FastAPI) -> None:
 
 def _refused(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, errors.Refusal)  # noqa: S101  # registered for nothing else
-    status, slug = PROBLEMS[type(error)]
-    return problem(status, slug, error.title, error.detail, error.facts)
+    return refused(error)
+
+
+def refused(refusal: errors.Refusal) -> JSONResponse:
+    status, slug = PROBLEMS[type(refusal)]
+    return problem(status, slug, refusal.title, refusal.detail, refusal.facts)
 
 
 def _invalid(_request: Request, error: Exception) -> JSONResponse:

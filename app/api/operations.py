@@ -1,10 +1,10 @@
-"""For operators: health, metrics, and the documentation page from our own files."""
+"""For operators: health, metrics, the console and the documentation page, both from our own files."""
 
 from importlib import resources
 from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, Response
-from fastapi.responses import FileResponse, RedirectResponse
+from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
 from app.api import metrics
@@ -16,7 +16,12 @@ from app.usecases.check_health import check_ready
 
 router = APIRouter(tags=["operations"])
 
-_DOCS = Path(__file__).parents[1] / "console"
+_PAGES = Path(__file__).parents[1] / "console"
+_CONSOLE_POLICY = (  # stricter than the middleware's: no inline style, and no text is ever parsed as HTML
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
 _COUNTERS: Responses = {
     200: {
         "content": {
@@ -54,16 +59,16 @@ def get_metrics(caller: Operator) -> Response:
 
 @router.get("/docs", include_in_schema=False)
 def docs() -> FileResponse:
-    return FileResponse(_DOCS / "docs.html")
+    return FileResponse(_PAGES / "docs.html")
 
 
 @router.get("/", include_in_schema=False)
-def home() -> RedirectResponse:
-    return RedirectResponse("/docs")
+def console() -> FileResponse:
+    return FileResponse(_PAGES / "console.html", headers={"Content-Security-Policy": _CONSOLE_POLICY})
 
 
 def mount_files(app: FastAPI) -> None:
-    """The page's own script, and swagger-ui's files from the package that ships them; no outside request."""
+    """The pages' own files, and swagger-ui's from the package that ships them; no outside request."""
     swagger_ui = resources.files("fastapi_swagger") / "resources"
     app.mount("/static/swagger-ui", StaticFiles(directory=str(swagger_ui)), name="swagger-ui")
-    app.mount("/static", StaticFiles(directory=_DOCS), name="static")
+    app.mount("/static", StaticFiles(directory=_PAGES), name="static")

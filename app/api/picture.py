@@ -1,71 +1,111 @@
-"""A released histogram as plain SVG: bars, error whiskers, the threshold. No script, no outside font."""
+"""A released histogram as plain SVG: bars, error whiskers, the threshold. No script, no outside font.
+
+Lengths across are shares of the width and there is no viewBox: whoever sets the width of the root to 100%, as the
+console does, gets shorter bars on a phone and letters of the same size.
+"""
 
 import re
+from decimal import Decimal
 from xml.sax.saxutils import escape
 
 from app.core.histogram import Bar, Snapshot
 
-_LEFT, _PLOT, _RIGHT, _ROW, _TOP = 200, 520, 90, 24, 56
+_WIDTH, _TOP, _ROW, _FOOT = 720, 62, 40, 58
 _MOST_BARS = 100
+_MOST_LETTERS = 64  # of a key; what is still too wide for the picture is cut at its edge
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def _text(x: float, y: float, words: str, anchor: str = "start", style: str = "") -> str:
-    clean = escape(_NOT_IN_XML.sub("\ufffd", words))
-    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}"{style}>{clean}</text>'
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
-    return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" class="{kind}"/>'
 
 
 def svg(snapshot: Snapshot) -> str:
     """The largest bars first, at most a hundred of them."""
     bars = sorted(snapshot.histogram, key=lambda bar: (-bar.count, bar.key))[:_MOST_BARS]
     threshold = int(str(snapshot.parameters["threshold"]))
-    largest = max([bar.high or bar.count for bar in bars] + [threshold, 1])
-    scale = _PLOT / largest
-    width, height = _LEFT + _PLOT + _RIGHT, _TOP + _ROW * max(1, len(bars)) + 34
-    at = _LEFT + threshold * scale
-    foot = _TOP + _ROW * max(1, len(bars)) + 6
+    scale = 100 / max([bar.high or bar.count for bar in bars] + [threshold, 1])
+    foot = _TOP + _ROW * max(1, len(bars))
+    height = foot + _FOOT
+    cut = f"{_share(threshold * scale)}%"
     shapes = [
-        _text(12, 22, snapshot.sketch, style=' class="title"'),
-        _text(
-            12,
-            42,
-            f"{snapshot.mechanism}, ε = {snapshot.epsilon}, δ = {snapshot.delta}; β = {snapshot.beta}",
-        ),
+        _text("0", 24, snapshot.sketch, "title"),
+        _text("0", 44, _terms(snapshot), "quiet"),
+        _line(cut, _TOP, cut, foot, "cut"),
         *(shape for row, bar in enumerate(bars) for shape in _bar(bar, _TOP + row * _ROW, scale)),
-        *([] if bars else [_text(_LEFT, _TOP + 16, "no key reached the threshold")]),
-        _line(at, _TOP - 4, at, foot, "cut"),
-        _text(at, foot + 16, f"cut below {threshold}", "middle"),
+        *([] if bars else [_text("0", _TOP + 20, "No key to show")]),
+        *_legend(snapshot, threshold, foot + 22),
     ]
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" aria-label="Private histogram of {escape(snapshot.sketch)}">{_STYLE}'
-        f'<rect width="{width}" height="{height}" class="ground"/>{"".join(shapes)}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" role="img" '
+        'aria-labelledby="histogram-title histogram-words">'
+        f'<title id="histogram-title">Private histogram of {_clean(snapshot.sketch)}</title>'
+        f'<desc id="histogram-words">{_clean(_description(bars, threshold))}</desc>{_STYLE}'
+        '<rect width="100%" height="100%" class="ground"/>'
+        f'<svg x="2%" width="96%" height="{height}">{"".join(shapes)}</svg></svg>'
     )
 
 
+def _terms(snapshot: Snapshot) -> str:
+    moment = snapshot.created_at.strftime("%Y-%m-%d %H:%M")
+    return f"{snapshot.mechanism}, ε = {snapshot.epsilon}, δ = {snapshot.delta}, {moment}"
+
+
+def _description(bars: list[Bar], threshold: int) -> str:
+    if not bars:
+        return f"No key to show. Counts below {threshold} are not reported."
+    names = "; ".join(f"{_shortened(bar.key)}: {bar.count:,}" for bar in bars[:5])
+    return f"{len(bars)} noisy counts, the largest first: {names}. Counts below {threshold} are not reported."
+
+
 def _bar(bar: Bar, y: float, scale: float) -> list[str]:
-    middle = y + _ROW / 2
-    name = bar.key if len(bar.key) <= 24 else bar.key[:23] + "…"
-    length = max(0.0, bar.count * scale)
-    high = bar.high if bar.high is not None else bar.count
-    ends = (_LEFT + max(0.0, bar.low * scale), _LEFT + high * scale)
+    """Key and count on one line, the bar with its whisker below. Without a known upper end the whisker has none."""
+    middle = y + 27
+    low, length = (_share(number * scale) for number in (bar.low, bar.count))
+    high = length if bar.high is None else _share(bar.high * scale)
+    ends = (low,) if bar.high is None else (low, high)
     return [
-        _text(_LEFT - 8, middle + 4, name, "end"),
-        f'<rect x="{_LEFT}" y="{y + 4:g}" width="{length:g}" height="{_ROW - 8}" class="bar"/>',
-        _line(ends[0], middle, ends[1], middle, "whisker"),
-        *(_line(end, middle - 4, end, middle + 4, "whisker") for end in ends),
-        _text(max(ends[1], _LEFT + length) + 8, middle + 4, f"{bar.count:,}"),
+        f'<svg y="{y:g}" width="76%" height="20">{_text("0", 15, _shortened(bar.key))}</svg>',
+        _text("100%", y + 15, f"{bar.count:,}", "number"),
+        f'<rect y="{middle - 6:g}" width="{length}%" height="12" rx="2" class="bar"/>',
+        _line(f"{low}%", middle, f"{high}%", middle, "whisker"),
+        *(_line(f"{end}%", middle - 4, f"{end}%", middle + 4, "whisker") for end in ends),
     ]
 
 
+def _legend(snapshot: Snapshot, threshold: int, y: float) -> list[str]:
+    probability = 1 - Decimal(snapshot.beta)
+    return [
+        _line("6", y - 10, "6", y + 2, "cut"),
+        _text("20", y, f"cut: counts below {threshold:,} are not reported", "quiet"),
+        _line("0", y + 16, "12", y + 16, "whisker"),
+        *(_line(x, y + 12, x, y + 20, "whisker") for x in ("0", "12")),
+        _text("20", y + 20, f"true counts, all at once with probability {probability:f}", "quiet"),
+    ]
+
+
+def _share(length: float) -> float:
+    return round(max(0.0, length), 3)
+
+
+def _shortened(key: str) -> str:
+    return key if len(key) <= _MOST_LETTERS else key[: _MOST_LETTERS - 1] + "…"
+
+
+def _clean(words: str) -> str:
+    return escape(_NOT_IN_XML.sub("\ufffd", words))
+
+
+def _text(x: str, y: float, words: str, kind: str = "key") -> str:
+    return f'<text x="{x}" y="{y:g}" class="{kind}">{_clean(words)}</text>'
+
+
+def _line(x1: str, y1: float, x2: str, y2: float, kind: str) -> str:
+    return f'<line x1="{x1}" y1="{y1:g}" x2="{x2}" y2="{y2:g}" class="{kind}"/>'
+
+
+# The halo around the letters keeps them legible where the threshold's line passes. The grounds are the console's.
 _STYLE = (
-    "<style>text{font:13px system-ui,sans-serif;fill:#1c2733}.title{font-weight:600;font-size:15px}"
-    ".ground{fill:#fff}.bar{fill:#5b8fc7}.whisker{stroke:#1c2733;stroke-width:1.5}"
-    ".cut{stroke:#b3412f;stroke-dasharray:4 3}"
-    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.ground{fill:#11171d}.bar{fill:#3f6f9f}"
-    ".whisker{stroke:#e6edf3}.cut{stroke:#ff8a75}}</style>"
+    "<style>text{font:13px system-ui,sans-serif;fill:#1b2530;stroke:#fff;stroke-width:4px;stroke-linejoin:round;"
+    "paint-order:stroke}.title{font-weight:600;font-size:15px}.number{text-anchor:end;font-variant-numeric:tabular-nums}"
+    ".quiet{fill:#55616e;font-size:12px}.ground{fill:#fff}.bar{fill:#8fb4d9}.whisker{stroke:#1b2530;stroke-width:1.5}"
+    ".cut{stroke:#b3412f;stroke-width:1.5;stroke-dasharray:4 3}"
+    "@media(prefers-color-scheme:dark){text{fill:#e4eaf0;stroke:#171e26}.quiet{fill:#a3b0bd}.ground{fill:#171e26}"
+    ".bar{fill:#3d6a97}.whisker{stroke:#e4eaf0}.cut{stroke:#ff8f7a}}</style>"
 )

@@ -3,8 +3,12 @@
 Each commit adds one row of what it changed. An entry says what is used in all, so reading a row twice does no harm: a
 process that remembers everything up to one sequence reads what came after it, rows that were put together included.
 Rows are put together by the hundred, so that a scope of many small batches is read back quickly.
+
+A sequence is a number and random bits: a database that was put back to an earlier day, or lost its last commits, and
+was written to since, does not have the row that a process remembers.
 """
 
+import secrets
 from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
@@ -13,11 +17,13 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from app.core.kernel import new_allowances
+from app.store.rows import inserted
 from app.store.tables import AllowanceRow, ScopeRow, SketchRow
 
 _TOGETHER = 100
 _LEVELS = 2
 _LARGEST_ROW = 4 * 1024 * 1024
+_RANDOM_BITS = 31
 
 
 class HeldScope(NamedTuple):
@@ -29,10 +35,9 @@ class HeldScope(NamedTuple):
 
 
 def create(session: Session, name: str, key_check: bytes) -> int:
-    row = ScopeRow(name=name, key_check=key_check, sequence=0)
-    session.add(row)
-    session.flush()
-    return row.id
+    """A scope of this name; the one that another transaction made at the same moment, if so."""
+    inserted(session, ScopeRow, {"name": name, "key_check": key_check, "sequence": 0})
+    return session.scalars(select(ScopeRow.id).where(ScopeRow.name == name)).one()
 
 
 def get(session: Session, scope_id: int) -> ScopeRow:
@@ -45,6 +50,12 @@ def lock(session: Session, scope_id: int) -> HeldScope:
     return HeldScope(*session.connection().execute(query.with_for_update()).one())
 
 
+def is_past(session: Session, scope_id: int, sequence: int) -> bool:
+    """Whether what was known at this sequence is still part of the log. False where its row was put together since."""
+    query = select(AllowanceRow.sequence).where(AllowanceRow.scope_id == scope_id, AllowanceRow.sequence == sequence)
+    return session.connection().execute(query).first() is not None
+
+
 def entries_after(session: Session, scope_id: int, sequence: int) -> Iterator[bytes]:
     query = select(AllowanceRow.entries).where(AllowanceRow.scope_id == scope_id, AllowanceRow.sequence > sequence)
     streamed = session.connection().execute(query.order_by(AllowanceRow.sequence).execution_options(yield_per=16))
@@ -53,31 +64,32 @@ def entries_after(session: Session, scope_id: int, sequence: int) -> Iterator[by
 
 def append(session: Session, scope: HeldScope, entries: bytes) -> int:
     """Add what a commit changed; the new sequence."""
-    sequence = scope.sequence + 1
+    number = (scope.sequence >> _RANDOM_BITS) + 1
+    sequence = number << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
     connection = session.connection()
     connection.execute(
         insert(AllowanceRow), {"scope_id": scope.id, "sequence": sequence, "level": 0, "entries": entries}
     )
     connection.execute(update(ScopeRow).where(ScopeRow.id == scope.id).values(sequence=sequence))
     for level in range(_LEVELS):
-        if sequence % _TOGETHER ** (level + 1) == 0:
-            _put_together(session, scope.id, level)
+        together = _TOGETHER ** (level + 1)
+        if number % together == 0:
+            _put_together(session, scope.id, level, (number - together + 1) << _RANDOM_BITS)
     return sequence
 
 
-def _put_together(session: Session, scope_id: int, level: int) -> None:
-    """The rows of a level into one of the next, each person once; not where that would be a very large row."""
-    ours = AllowanceRow.scope_id == scope_id, AllowanceRow.level == level
-    rows = session.connection().execute(select(AllowanceRow.sequence, AllowanceRow.entries).where(*ours)).all()
-    if sum(len(entries) for _, entries in rows) > _LARGEST_ROW:
+def _put_together(session: Session, scope_id: int, level: int, first: int) -> None:
+    """The last rows of a level into one of the next, each person once; not where that would be a very large row."""
+    last = AllowanceRow.scope_id == scope_id, AllowanceRow.level == level, AllowanceRow.sequence >= first
+    rows = session.connection().execute(select(AllowanceRow.sequence, AllowanceRow.entries).where(*last)).all()
+    if not rows or sum(len(entries) for _, entries in rows) > _LARGEST_ROW:
         return
     together = new_allowances()
     for _, entries in rows:
         together.learn(entries)
-    session.connection().execute(delete(AllowanceRow).where(*ours))
-    last = max(sequence for sequence, _ in rows)
-    merged = {"scope_id": scope_id, "sequence": last, "level": level + 1, "entries": together.entries()}
-    session.connection().execute(insert(AllowanceRow), merged)
+    session.connection().execute(delete(AllowanceRow).where(*last))
+    merged = {"sequence": max(sequence for sequence, _ in rows), "entries": together.entries()}
+    session.connection().execute(insert(AllowanceRow), {"scope_id": scope_id, "level": level + 1, **merged})
 
 
 def has_open_sketches(session: Session, scope_id: int) -> bool:

@@ -74,9 +74,9 @@ class Used:
         if held.dropped:
             raise RuntimeError("people were forgotten while a sketch still takes events")
         sequence, known = context.hot.take_any(("people", scope_id)) or (0, new_allowances())
-        if sequence > held.sequence:  # the database was put back to an earlier day
-            sequence, known = 0, new_allowances()
-        if sequence < held.sequence:
+        if sequence != held.sequence:
+            if not allowances.is_past(session, scope_id, sequence):  # perhaps the database was put back to an earlier day
+                sequence, known = 0, new_allowances()
             for entries in allowances.entries_after(session, scope_id, sequence):
                 known.learn(entries)
         return cls(held, known)

@@ -18,7 +18,6 @@ from tests.api.calls import create_sketch, post_events, problem, release
         {"unit": "person"},
         {"enforcement": "hoped for"},
         {"on_excess": "shout"},
-        {"max_contributions": 1001},
         {"max_contributions": 0},
         {"max_contributions": 1001},
         {"universe": {}},

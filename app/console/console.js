@@ -1,0 +1,107 @@
+// The console: which view is shown, signing in and out, colours. Each view is a module; the address names it after #.
+
+import { forgetKey, isSignedIn, onKeyFailure, Problem, signIn } from "/static/api.js";
+import { attempt, card, field, make, problemBox, say } from "/static/dom.js";
+import { newSketchView } from "/static/create.js";
+import { ledgerView } from "/static/ledger.js";
+import { sketchView } from "/static/sketch.js";
+import { sketchesView } from "/static/sketches.js";
+
+const VIEWS = [
+  [/^#\/sketches\/([^/]+)$/, sketchView],
+  [/^#\/ledgers\/([^/]+)$/, ledgerView],
+  [/^#\/new$/, newSketchView],
+  [/^/, sketchesView],
+];
+const main = document.getElementById("main");
+const signOutButton = document.getElementById("sign-out");
+let shownLast = 0;
+
+/** Show what the address asks for; an answer that comes after the next click is dropped. */
+async function show() {
+  const turn = ++shownLast;
+  signOutButton.hidden = !isSignedIn();
+  const content = isSignedIn() ? await viewOf(location.hash) : signInView();
+  if (turn !== shownLast) return;
+  main.replaceChildren(...content);
+  const heading = main.querySelector("h1");
+  document.title = `${heading.textContent} · Discreet`;
+  (main.querySelector("[data-focus]") ?? heading).focus();
+  scrollTo(0, 0);
+}
+
+async function viewOf(hash) {
+  const [pattern, view] = VIEWS.find(([pattern]) => pattern.test(hash));
+  try {
+    return await view(...pattern.exec(hash).slice(1));
+  } catch (problem) {
+    if (!(problem instanceof Problem)) throw problem;
+    const again = make("button", { type: "button", class: "plain", click: show }, "Try again");
+    return [make("h1", { tabindex: -1 }, "This cannot be shown"), problemBox(problem), again];
+  }
+}
+
+function signInView() {
+  const key = make("input", {
+    type: "password", name: "key", required: true, autocomplete: "off", spellcheck: "false", "data-focus": true,
+  });
+  const refusal = make("div");
+  const submitted = (event) => {
+    event.preventDefault();
+    attempt(event.target, refusal, async () => {
+      await signIn(key.value.trim());
+      say("Signed in.");
+      await show();
+    }, signInProblem);
+  };
+  const form = make(
+    "form",
+    { submit: submitted },
+    field("API key", key, "With the scope read. It stays in the memory of this page and is forgotten when you reload or leave."),
+    make("div", { class: "actions" }, make("button", null, "Sign in")),
+    refusal,
+  );
+  return [
+    make("h1", { tabindex: -1 }, "Sign in"),
+    make("p", { class: "lead" }, "Private histograms of event streams, and what they cost."),
+    make("div", { class: "narrow" }, card("Paste a key", form)),
+  ];
+}
+
+function signInProblem(problem) {
+  if (problem.status !== 403) return problemBox(problem);
+  return problemBox({ title: "The key is valid, but may not read", message: `${problem.message} Ask for one, or use this key with the API.` });
+}
+
+function signOut(words) {
+  forgetKey();
+  say(words);
+  return show();
+}
+
+function setUpColours() {
+  const button = document.getElementById("theme");
+  const root = document.documentElement;
+  const preferred = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : preferred.matches);
+  const label = () => (button.textContent = isDark() ? "Light colours" : "Dark colours");
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    label();
+  });
+  preferred.addEventListener("change", label);
+  label();
+}
+
+document.getElementById("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the part of the address after # names the view
+  main.focus();
+});
+signOutButton.addEventListener("click", () => signOut("Signed out. The key is forgotten."));
+onKeyFailure((problem) => signOut(`The key is no longer accepted: ${problem.message}`));
+addEventListener("hashchange", () => {
+  say("");
+  show();
+});
+setUpColours();
+show();

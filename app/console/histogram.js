@@ -1,0 +1,117 @@
+// What was released: a picture from the API, the same numbers as a table, and what they mean.
+
+import { getJson, getPicture } from "/static/api.js";
+import { amount, attempt, card, count, facts, field, keyText, make, moment, momentText, say, select, table } from "/static/dom.js";
+
+const PAGE = 50;
+
+/** The panel, whether nothing was released yet, and how to put a new snapshot in front. */
+export async function histogramPanel(path) {
+  const page = await getJson(`${path}/snapshots?limit=${PAGE}`);
+  const none = make("p", null, "Nothing has been released yet. Reading is free; a release is paid once.");
+  const shown = make("div");
+  const refusal = make("div");
+  const snapshot = select("snapshot", page.items.map(option));
+  const top = make("input", { type: "number", name: "top", min: 1, max: 1000, value: 25 });
+  const least = make("input", { type: "number", name: "min_count", placeholder: "any" });
+  const older = make("button", { type: "button", class: "plain", hidden: !page.cursor, click: () => attempt(older, refusal, loadOlder) }, "Load older releases");
+  const controls = make(
+    "form",
+    { class: "controls", change: () => load(), submit: (event) => event.preventDefault() },
+    field("Release", snapshot),
+    field("Largest", top),
+    field("Count at least", least),
+    older,
+  );
+  let cursor = page.cursor;
+  let turn = 0;
+
+  async function loadOlder() {
+    const next = await getJson(`${path}/snapshots?limit=${PAGE}&cursor=${encodeURIComponent(cursor)}`);
+    snapshot.append(...select("", next.items.map(option)).children);
+    cursor = next.cursor;
+    older.hidden = !cursor;
+    snapshot.focus();
+    say(`${next.items.length} older releases can be chosen.`);
+  }
+
+  /** Picture and table of what the controls ask for; the last request wins. */
+  async function load() {
+    if (!controls.reportValidity()) return;
+    const mine = ++turn;
+    const query = new URLSearchParams({ top: top.value || 25, ...(least.value ? { min_count: least.value } : {}) });
+    const address = `/v1/snapshots/${snapshot.value}?${query}`;
+    await attempt(make("i"), refusal, async () => {
+      const [release, picture] = await Promise.all([getJson(address), getPicture(address)]);
+      const image = await imageOf(picture, release);
+      if (mine === turn) shown.replaceChildren(...partsOf(release, image));
+    });
+  }
+
+  async function add(release) {
+    const [entry] = select("", [option(release)]).children;
+    snapshot.prepend(entry);
+    entry.selected = true;
+    none.remove();
+    controls.hidden = false;
+    await load();
+    element.querySelector("h2").focus();
+  }
+
+  const isEmpty = page.items.length === 0;
+  const element = card("Histogram", isEmpty ? none : null, controls, refusal, shown);
+  controls.hidden = isEmpty;
+  if (!isEmpty) await load();
+  return { element, isEmpty, add };
+}
+
+function option({ id, created_at, mechanism, epsilon }) {
+  return [id, `${momentText(created_at)}, ${mechanism}, ε ${epsilon}`];
+}
+
+/**
+ * Drawn by the code that answers image/svg+xml. An <img> runs no script and shares no style with the page. Given a width
+ * of its own, it would be squeezed where there is less room; with 100% its bars get shorter and its letters stay.
+ */
+async function imageOf(picture, release) {
+  const fluid = picture.replace(/ width="\d+"/, ' width="100%"');
+  const url = URL.createObjectURL(new Blob([fluid], { type: "image/svg+xml" }));
+  const words = `Bars of ${release.histogram.length} noisy counts with error bars and the threshold. The table has the same numbers.`;
+  const image = make("img", { alt: words, class: "picture", src: url });
+  await image.decode();
+  image.height = image.naturalHeight;
+  URL.revokeObjectURL(url);
+  return image;
+}
+
+function partsOf(release, image) {
+  const bars = [...release.histogram].sort((one, other) => other.count - one.count);
+  const rows = bars.map((bar) => [keyText(bar.key), count(bar.count), count(bar.low), count(bar.high)]);
+  return [
+    make(
+      "div",
+      { class: "beside" },
+      image,
+      table("Counts", [["Key"], ["Count", true], ["Low", true], ["High", true]], rows),
+    ),
+    make("p", { class: "quiet" }, meaning(release)),
+    make("blockquote", null, release.guarantee),
+    facts([
+      ["Released", moment(release.created_at)],
+      ["Mechanism", `${release.mechanism} (${release.theorem})`],
+      ["Charged", release.charged.map((charge) => `${amount(charge)} to ${charge.ledger}`).join("; ")],
+      ["β", release.beta],
+      ...Object.entries(release.parameters).map(([name, value]) => [parameterName(name), String(value)]),
+    ]),
+  ];
+}
+
+const parameterName = (name) => (name.length === 1 ? name : name[0].toUpperCase() + name.slice(1).replaceAll("_", " "));
+
+function meaning({ beta, error_bound: bound }) {
+  const probability = Number((1 - Number(beta)).toPrecision(12));
+  const missing = bound.sketch_low === null
+    ? "Expected events were not given, so the upper ends are unknown."
+    : `A key that this release does not report has a true count of at most ${count(bound.noise_low + bound.sketch_low)}.`;
+  return `With probability ${probability}, all at once: true counts lie between low and high. ${missing}`;
+}

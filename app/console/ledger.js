@@ -1,0 +1,110 @@
+// A ledger over time: what was spent, step by step, under the total.
+
+import { getJson } from "/static/api.js";
+import { amount, card, count, facts, make, makeSvg, moment, momentText, table } from "/static/dom.js";
+import { gauges } from "/static/gauge.js";
+
+const PAGE = 1000;
+const MOST_PAGES = 10;
+const WIDTH = 1000;
+const HEIGHT = 100; // both stretch with the page; lines keep their thickness
+
+export async function ledgerView(name) {
+  const path = `/v1/ledgers/${encodeURIComponent(name)}`;
+  const [ledger, entries] = await Promise.all([getJson(path), allEntries(`${path}/entries`)]);
+  return [
+    make("h1", { tabindex: -1 }, `Ledger ${ledger.name}`),
+    card(
+      "Budget",
+      gauges(ledger),
+      facts([
+        ["Remaining", amount(ledger.remaining)],
+        ["Accountant", ledger.accountant],
+        ["ρ spent", ledger.rho],
+        ["More releases like the last", ledger.releases_like_the_last],
+        ["Opened", moment(ledger.created_at)],
+      ]),
+    ),
+    card("Over time", ...chartsOf(ledger, entries)),
+    card("Entries", entriesTable(entries)),
+  ];
+}
+
+async function allEntries(path) {
+  const entries = [];
+  let cursor = null;
+  for (let page = 0; page < MOST_PAGES && (page === 0 || cursor); page++) {
+    const answer = await getJson(`${path}?limit=${PAGE}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`);
+    entries.push(...answer.items);
+    cursor = answer.cursor;
+  }
+  return entries;
+}
+
+function chartsOf(ledger, entries) {
+  const addsUp = ledger.accountant === "basic";
+  const note = addsUp ? null : make(
+    "p",
+    { class: "quiet" },
+    "The steps add up what each release was charged. The accountant zcdp counts ρ instead, which comes to what is marked as counted.",
+  );
+  const delta = Number(ledger.total.delta) ? chart("δ", "delta", ledger, entries, addsUp) : null;
+  return [chart("ε", "epsilon", ledger, entries, addsUp), delta, note].filter(Boolean);
+}
+
+function chart(symbol, member, ledger, entries, addsUp) {
+  const spent = [];
+  const total = [];
+  let sum = 0;
+  for (const entry of entries) {
+    const at = Date.parse(entry.created_at);
+    const value = Number(entry[member]);
+    if (entry.kind === "release") spent.push([at, (sum += value)]);
+    else total.push([at, value]); // `open` and `budget` set the total
+  }
+  const start = total[0][0];
+  const now = Math.max(Date.now(), start + 1000, ...spent.map(([at]) => at)); // the server's clock may be ahead
+  const most = Math.max(sum, Number(ledger.spent[member]), ...total.map(([, value]) => value));
+  const place = ([at, value]) => [((at - start) / (now - start)) * WIDTH, (1 - value / most) * HEIGHT];
+  const words = `${ledger.spent[member]} of ${ledger.total[member]} spent`;
+  const counted = place([start, Number(ledger.spent[member])])[1];
+  return make(
+    "figure",
+    { class: "chart" },
+    make(
+      "figcaption",
+      null,
+      make("b", null, symbol),
+      make("span", { class: "mark spent" }, addsUp ? `spent: ${ledger.spent[member]}` : "releases, added up"),
+      addsUp ? null : make("span", { class: "mark counted" }, `counted: ${ledger.spent[member]}`),
+      make("span", { class: "mark total" }, `total: ${ledger.total[member]}`),
+    ),
+    makeSvg(
+      "svg",
+      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${symbol} over time: ${words}. The entries below have the steps.` },
+      makeSvg("path", { class: "area", d: `${steps([[start, 0], ...spent].map(place), WIDTH)}V${HEIGHT}H0Z` }),
+      addsUp ? null : makeSvg("path", { class: "counted", d: `M0 ${counted}H${WIDTH}` }),
+      makeSvg("path", { class: "total", d: steps(total.map(place), WIDTH) }),
+      makeSvg("path", { class: "spent", d: steps([[start, 0], ...spent].map(place), WIDTH) }),
+    ),
+    make("div", { class: "axis", "aria-hidden": "true" }, make("span", null, momentText(start)), make("span", null, "now")),
+  );
+}
+
+/** Across to the next moment, then up. */
+function steps([[x, y], ...rest], end) {
+  return `M${x} ${y}${rest.map(([nextX, nextY]) => `H${nextX}V${nextY}`).join("")}H${end}`;
+}
+
+function entriesTable(entries) {
+  const rows = entries.toReversed().map((entry) => [
+    count(entry.number),
+    moment(entry.created_at),
+    entry.kind === "release" ? "release" : entry.kind === "open" ? "opened with" : "total set to",
+    entry.epsilon,
+    entry.delta,
+    entry.mechanism ?? entry.reason,
+    entry.snapshot ? make("code", null, entry.snapshot.slice(0, 8)) : "",
+  ]);
+  return table("Entries, the newest first", [["No.", true], ["When"], ["Kind"], ["ε", true], ["δ", true], ["Mechanism or reason"], ["Snapshot"]], rows);
+}
