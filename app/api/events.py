@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from fastapi import APIRouter
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.decoding import decode_events, decode_users, may_grow
@@ -58,6 +59,8 @@ class Ingest:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             accepted = await self._ingest(scope, receive)
+        except ClientDisconnect:
+            return  # in the middle of its body: there is nobody to answer
         except Refusal as refusal:
             await refused(refusal)(scope, receive, send)
         else:
@@ -152,7 +155,7 @@ class HotPath:
 
     def __init__(self, app: ASGIApp, ingest: ASGIApp) -> None:
         self.app = app
-        self.ingest = Guard(ingest)
+        self.ingest = Guard(ingest, bound_bodies=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = _PATH.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None

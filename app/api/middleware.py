@@ -25,15 +25,15 @@ _SAFE_HEADERS = {
 
 
 _SAFE = [(name.lower().encode(), value.encode()) for name, value in _SAFE_HEADERS.items()]
-_BATCH_PATH = "/events"  # `Intake` bounds these
 _SMALL_BODY_BYTES = 256 * 1024  # other bodies are parsed on the event loop, before the key is checked
 
 
 class Guard:
     """Outermost of ours, so that nothing passes it unseen."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, bound_bodies: bool = True) -> None:
         self.app = app
+        self.bound_bodies = bound_bodies  # those of events are bounded by `Intake`
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -49,7 +49,7 @@ class Guard:
             await send(message)
 
         try:
-            bounded = receive if scope["path"].endswith(_BATCH_PATH) else _bounded(scope, receive)
+            bounded = _bounded(scope, receive) if self.bound_bodies else receive
             await self.app(scope, bounded, sending)
         except Exception as error:  # the traceback may quote events, so it stops here
             log.error("failed: %s %s: %s at %s", scope["method"], scope["path"], type(error).__name__, _place(error))

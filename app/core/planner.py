@@ -25,6 +25,7 @@ from app.core.sketches.summed import SummedSketch
 from app.core.universe import Universe
 
 AUTO = "auto"
+_MOST_AHEAD = 100_000  # draws, about a second
 
 Family = Literal["stream", "compact", "summed"]
 Calibrated = Pmg | ReducedApprox | ReducedPure | Gshm | LaplaceCompact
@@ -123,7 +124,7 @@ def draws(offer: Offer) -> Draws:
         case Gshm() as mechanism:
             return Draws("gaussian", mechanism.sigma * mechanism.lattice, mechanism.k)
         case mechanism:
-            return Draws("laplace", mechanism.scale, mechanism.k + 1)
+            return Draws("laplace", mechanism.scale, min(mechanism.k * offer.question.sources, _MOST_AHEAD) + 1)
 
 
 def _pmg(question: Question) -> Offer:

@@ -75,7 +75,7 @@ class Used:
             raise RuntimeError("people were forgotten while a sketch still takes events")
         sequence, known = context.hot.take_any(("people", scope_id)) or (0, new_allowances())
         if sequence != held.sequence:
-            if not allowances.is_past(session, scope_id, sequence):  # perhaps the database was put back to an earlier day
+            if not allowances.is_past(session, scope_id, sequence):  # the database may have been put back
                 sequence, known = 0, new_allowances()
             for entries in allowances.entries_after(session, scope_id, sequence):
                 known.learn(entries)

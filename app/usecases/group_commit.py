@@ -40,19 +40,24 @@ class GroupCommit:
         group, self._waiting[name] = waiting[:_MOST_TOGETHER], waiting[_MOST_TOGETHER:]
         submissions = [submission for submission, _ in group]
         loop = asyncio.get_running_loop()
-        commit = loop.run_in_executor(self._threads, ingest_together, self._context, name, submissions)
-        commit.add_done_callback(partial(self._finish, name, group))
+        try:
+            commit = loop.run_in_executor(self._threads, ingest_together, self._context, name, submissions)
+        except RuntimeError as fault:  # no thread can be started: nobody may wait for one
+            for _, answer in (*group, *self._waiting.pop(name)):
+                answer.set_exception(fault)
+        else:
+            commit.add_done_callback(partial(self._finish, name, group))
 
     def _finish(self, name: str, group: Sequence[_Waiting], commit: "asyncio.Future[list[Outcome]]") -> None:
-        if self._waiting[name]:
-            self._start(name)
-        else:
-            del self._waiting[name]
         fault = commit.exception()
         outcomes = [fault] * len(group) if fault else commit.result()
         for (_, answer), outcome in zip(group, outcomes, strict=True):
             if not answer.done():  # the client may be gone
                 answer.set_exception(outcome) if outcome else answer.set_result(None)
+        if self._waiting[name]:
+            self._start(name)
+        else:
+            del self._waiting[name]
 
     def close(self) -> None:
         """After the last request was answered."""

@@ -82,19 +82,24 @@ def _ingest(context: Context, name: str, submissions: Sequence[Submission]) -> l
             return group.outcomes()
         group.stake_claims(session, context.now())
         counted = [one for one in group.waiting.values() if len(one.batch)]
-        if not counted:
-            return group.outcomes()  # so that the time it takes to rewrite the state cannot be asked for free
+        if not counted:  # nothing is rewritten, so that the time that takes cannot be asked for free
+            _keep(context, held.sketch_id, held.token, fold)
+            return group.outcomes()
         used = Used.opened(context, session, held.scope_id) if held.scope_id is not None else None
         for one in counted:
             _fold(fold, one, used)
         token = states.write(session, held.sketch_id, fold.state())
         if used:
             used.write(session)
-    if isinstance(fold, kernel.Fold):
-        context.hot.put(held.sketch_id, token, fold)
+    _keep(context, held.sketch_id, token, fold)
     if used:
         used.keep(context)
     return group.outcomes()
+
+
+def _keep(context: Context, sketch_id: int, token: int, fold: kernel.Fold | CompactFold) -> None:
+    if isinstance(fold, kernel.Fold):
+        context.hot.put(sketch_id, token, fold)
 
 
 def _fold(fold: kernel.Fold | CompactFold, one: Submission, used: Used | None) -> None:

@@ -40,7 +40,11 @@ def _noise(context: Context, name: str, terms: Terms, mechanism: str, claim: Cla
     with context.database.reading() as session:
         if claim is not None and requests.fingerprints(session, [claim]):
             return context.noise  # a retry: nothing to draw
-        offer = choose(terms.about(sketches.get_live(session, name)), mechanism)
+        row = sketches.get_live(session, name)
+        offer = choose(terms.about(row), mechanism)
+        payers = [ledger.read(session, ledger_id) for ledger_id in sketches.ledger_ids(session, row)]
+        if not all(payer.left.how_many(ledger.price_at(payer, offer)) for payer in payers):
+            return context.noise  # it will be refused
     return context.noise.stocked(draws(offer))
 
 

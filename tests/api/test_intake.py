@@ -120,7 +120,7 @@ async def _call(
         sent.append(message)
 
     await app(scope, receive, send)
-    start = sent[0]
+    start = sent[0] if sent else {"status": 0, "headers": []}  # nobody was there to be answered
     answered = {name.decode(): value.decode() for name, value in start["headers"]}
     return _Answer(start["status"], answered, b"".join(message.get("body", b"") for message in sent[1:]))
 
@@ -279,7 +279,7 @@ def test_a_client_that_breaks_off_leaves_nothing(app: FastAPI, context: Context)
         waiting = asyncio.create_task(_call(app, client.chunks(), _TEXT))
         await _until(lambda: _free(app) == _ROOM - 2000)
         client.go_on.set()
-        assert (await waiting).status != 200
+        assert (await waiting).status == 0
 
     _play(scene)
     assert books.counters(context.database) == {}
@@ -324,7 +324,6 @@ def test_a_name_is_checked_to_its_end(app: FastAPI) -> None:
         assert answer.status == (404 if name == "" else 422), repr(name)
 
 
-@pytest.mark.xfail(strict=True, reason="Guard takes every path that ends in /events for one that Intake bounds")
 @pytest.mark.parametrize("path", ["/v1/sketches/events", "/v1/ledgers/events"])
 def test_other_bodies_are_bounded_whatever_the_name_at_the_end_of_the_path(client: TestClient, path: str) -> None:
     large = b'{"k": 8, "description": "' + b"x" * 300_000 + b'"}'

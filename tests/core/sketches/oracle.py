@@ -1,36 +1,48 @@
-"""`alg:MG` word for word, event by event, with real dummy keys: slow, and obviously right."""
+"""`alg:MG` word for word, event by event, with real dummy keys: slow, and obviously right.
 
-from collections.abc import Iterable, Mapping
+The zero key that goes first is the smallest in an order on keys that does not depend on the stream: by place, which
+`Places` gives, and keys of equal place by name.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from app.core.sketches.stream import StreamSketch
+
+Places = Callable[[str], int]
 
 
 class Key(NamedTuple):
     """Compared field by field, so every dummy sorts after every real key, whatever the real keys are."""
 
     is_dummy: bool
+    place: int
     name: str
 
 
 Sketch = Mapping[Key, int]  # T and c; always k keys
 
 
-def real_key(name: str) -> Key:
-    return Key(False, name)
+def by_name(_name: str) -> int:
+    """The plain order."""
+    return 0
+
+
+def real_key(name: str, places: Places = by_name) -> Key:
+    return Key(False, places(name), name)
 
 
 def dummy_key(number: int) -> Key:
-    return Key(True, f"{number:05}")
+    return Key(True, 0, f"{number:05}")
 
 
 def empty(k: int) -> Sketch:
     return {dummy_key(number): 0 for number in range(k)}
 
 
-def after(sketch: Sketch, name: str) -> Sketch:
+def after(sketch: Sketch, name: str, places: Places = by_name) -> Sketch:
     """One event."""
-    x = real_key(name)
+    x = real_key(name, places)
     if x in sketch:  # branch 1
         return {key: count + (key == x) for key, count in sketch.items()}
     if all(count >= 1 for count in sketch.values()):  # branch 2
@@ -39,9 +51,9 @@ def after(sketch: Sketch, name: str) -> Sketch:
     return {key: count for key, count in sketch.items() if key != y} | {x: 1}
 
 
-def after_weighted(sketch: Sketch, name: str, count: int) -> Sketch:
+def after_weighted(sketch: Sketch, name: str, count: int, places: Places = by_name) -> Sketch:
     """`count` events in a row in three strokes; the tests show that it is `after` so many times."""
-    x = real_key(name)
+    x = real_key(name, places)
     if x not in sketch:
         paid = min(count, *sketch.values())
         sketch = {key: value - paid for key, value in sketch.items()}
@@ -60,6 +72,13 @@ def misra_gries(k: int, stream: Iterable[str]) -> Sketch:
     return sketch
 
 
+def misra_gries_weighted(k: int, events: Iterable[tuple[str, int]], places: Places = by_name) -> Sketch:
+    sketch = empty(k)
+    for name, count in events:
+        sketch = after_weighted(sketch, name, count, places)
+    return sketch
+
+
 def without_dummies(sketch: Sketch) -> dict[str, int]:
     return {key.name: count for key, count in sketch.items() if not key.is_dummy}
 
@@ -67,4 +86,4 @@ def without_dummies(sketch: Sketch) -> dict[str, int]:
 def with_dummies(sketch: StreamSketch) -> Sketch:
     """Empty slots as the dummies that are left. The smallest are replaced first, so the largest are left."""
     dummies = {dummy_key(number): 0 for number in range(len(sketch.counters), sketch.k)}
-    return {real_key(name): count for name, count in sketch.counters.items()} | dummies
+    return {real_key(name, sketch.order.place): count for name, count in sketch.counters.items()} | dummies

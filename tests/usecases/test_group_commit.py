@@ -1,0 +1,357 @@
+"""What comes while a commit runs joins the next one, and is answered after it."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import cast
+
+import pytest
+from sqlalchemy import Connection, event
+
+from app.core.budget import Budget
+from app.core.claims import Claim
+from app.core.errors import BadBatch, Conflict, KeyReused, Unauthenticated, Unavailable, UnknownSketch
+from app.core.kernel import Batch, batch_of
+from app.core.sketches.stream import StreamSketch
+from app.core.universe import Universe, of_values
+from app.settings import Settings
+from app.store import sketches, states
+from app.store.database import Database
+from app.usecases.context import Context
+from app.usecases.group_commit import GroupCommit
+from app.usecases.ingest_events import Submission
+from app.usecases.manage_keys import create_key, revoke_key
+from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
+from app.usecases.merge_sketches import merge_sketches
+from tests import books
+
+_LONG = 60  # seconds: a test that hangs fails
+
+
+def _create(context: Context, name: str = "views", *, k: int = 64, universe: Universe | None = None) -> None:
+    budget = OwnBudget(Budget.granted(epsilon="1", delta="1e-5"), "basic")
+    spec = SketchSpec(k=k, unit="event", max_contributions=1, ledger=budget, description="", universe=universe)
+    create_sketch(context, name, spec)
+
+
+def _claim(key: str, content: str = "") -> Claim:
+    return Claim.of(secret="s", operation="events", target="views", key=key, content=content.encode())
+
+
+def _one(key: str, claim: Claim | None = None, key_id: str | None = None) -> Submission:
+    return Submission(batch_of([(key, 1)]), claim, key_id)
+
+
+class _Broken:
+    """A batch that no fold can take."""
+
+    def __len__(self) -> int:
+        return 1
+
+
+def _broken() -> Submission:
+    return Submission(cast(Batch, _Broken()))
+
+
+class _Held:
+    """A sketch that somebody else has locked. On SQLite that is the whole database."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self._database = Database(url)
+        self._name = name
+        self._release = threading.Event()
+        self._locked = threading.Event()
+        self._thread = threading.Thread(target=self._hold)
+        self._thread.start()
+        assert self._locked.wait(_LONG)
+
+    def _hold(self) -> None:
+        with self._database.writing() as session:
+            states.lock(session, self._name)
+            self._locked.set()
+            self._release.wait(_LONG)
+
+    def let_go(self) -> None:
+        self._release.set()
+        self._thread.join()
+        self._database.close()
+
+
+@contextmanager
+def _commits(database: Database) -> Iterator[list[str]]:
+    seen: list[str] = []
+
+    def count(_connection: Connection) -> None:
+        seen.append("commit")
+
+    event.listen(database.engine, "commit", count)
+    yield seen
+    event.remove(database.engine, "commit", count)
+
+
+def _run(context: Context, scene: Callable[[GroupCommit], Awaitable[None]]) -> None:
+    async def play() -> None:
+        commits = GroupCommit(context)
+        try:
+            await asyncio.wait_for(scene(commits), _LONG)
+        finally:
+            commits.close()
+
+    asyncio.run(play())
+
+
+async def _sent(commits: GroupCommit, submissions: list[Submission], name: str = "views") -> list[asyncio.Task[None]]:
+    """On their way, in this order; none can have been answered yet."""
+    tasks = [asyncio.create_task(commits.ingest(name, submission)) for submission in submissions]
+    await asyncio.sleep(0)
+    return tasks
+
+
+def _together(
+    context: Context, settings: Settings, submissions: list[Submission]
+) -> tuple[list[BaseException | None], int]:
+    """What became of batches that came while the commit of one of "first" ran, and how many transactions it took."""
+    outcomes: list[BaseException | None] = []
+
+    async def scene(commits: GroupCommit) -> None:
+        held = _Held(settings.database_url, "views")
+        (first,) = await _sent(commits, [_one("first")])
+        tasks = await _sent(commits, submissions)
+        held.let_go()
+        await first
+        outcomes.extend(await asyncio.gather(*tasks, return_exceptions=True))
+
+    with _commits(context.database) as commits:
+        _run(context, scene)
+    return outcomes, len(commits)
+
+
+def _counters(context: Context) -> dict[str, int]:
+    """Without the batch that the others waited for, which must be there once."""
+    counted = books.counters(context.database)
+    assert counted.pop("first") == 1
+    return counted
+
+
+def test_what_comes_while_a_commit_runs_is_one_transaction(context: Context, settings: Settings) -> None:
+    _create(context)
+    outcomes, transactions = _together(context, settings, [_one(f"k{number % 5}") for number in range(50)])
+    assert outcomes == [None] * 50
+    assert transactions == 2
+    assert _counters(context) == {f"k{number}": 10 for number in range(5)}
+
+
+def test_a_batch_is_acknowledged_only_when_it_is_in_the_database(context: Context, settings: Settings) -> None:
+    _create(context)
+    elsewhere = Database(settings.database_url)
+
+    async def scene(commits: GroupCommit) -> None:
+        async def check(key: str) -> None:
+            await commits.ingest("views", _one(key))
+            assert key in books.counters(elsewhere)
+
+        await asyncio.gather(*(check(f"k{number}") for number in range(40)))
+
+    _run(context, scene)
+    elsewhere.close()
+
+
+def test_nothing_is_acknowledged_while_its_commit_waits(context: Context, settings: Settings) -> None:
+    _create(context)
+
+    async def scene(commits: GroupCommit) -> None:
+        held = _Held(settings.database_url, "views")
+        tasks = [*await _sent(commits, [_one("a")]), *await _sent(commits, [_one("b")])]
+        done, _ = await asyncio.wait(tasks, timeout=0.3)
+        assert not done
+        assert books.counters(context.database) == {}
+        held.let_go()
+        await asyncio.gather(*tasks)
+
+    _run(context, scene)
+    assert books.counters(context.database) == {"a": 1, "b": 1}
+
+
+def test_batches_of_a_sketch_are_folded_in_the_order_in_which_they_came(context: Context, settings: Settings) -> None:
+    _create(context, k=3)
+    with context.database.reading() as session:
+        empty = states.load(session, sketches.get(session, "views"), for_update=False)
+    assert isinstance(empty, StreamSketch)
+    events = [("first", 1), *((f"k{number * number % 11}", 1 + number % 3) for number in range(200))]
+    _together(context, settings, [Submission(batch_of([item])) for item in events[1:]])
+    assert books.counters(context.database) == empty.extended(events).counters
+    assert empty.extended(events).counters != empty.extended([events[0], *events[:0:-1]]).counters  # order matters here
+
+
+def test_sketches_do_not_wait_for_each_other(context: Context, settings: Settings) -> None:
+    if settings.database_url.startswith("sqlite"):
+        pytest.skip("SQLite has one writer")
+    names = [f"free-{number}" for number in range(10)]
+    for name in ("views", *names):
+        _create(context, name)
+
+    async def scene(commits: GroupCommit) -> None:
+        held = _Held(settings.database_url, "views")
+        waiting = [*await _sent(commits, [_one("a")]), *await _sent(commits, [_one("b")])]
+        for name in names:
+            await commits.ingest(name, _one("a"))
+        assert not any(task.done() for task in waiting)
+        held.let_go()
+        await asyncio.gather(*waiting)
+
+    _run(context, scene)
+    assert [books.counters(context.database, name) for name in names] == [{"a": 1}] * len(names)
+    assert books.counters(context.database) == {"a": 1, "b": 1}
+
+
+def test_more_than_a_thousand_are_split(context: Context, settings: Settings) -> None:
+    _create(context)
+    submissions = [_one("a", _claim(str(number))) for number in range(2500)]
+    outcomes, transactions = _together(context, settings, submissions)
+    assert outcomes == [None] * 2500
+    assert transactions == 1 + 3
+    assert _counters(context) == {"a": 2500}
+
+
+def test_a_waiter_that_goes_away_does_not_disturb_the_others(context: Context, settings: Settings) -> None:
+    """Neither one whose commit runs, nor one that waits for the next."""
+    _create(context)
+
+    async def scene(commits: GroupCommit) -> None:
+        held = _Held(settings.database_url, "views")
+        (running,) = await _sent(commits, [_one("gone")])
+        tasks = await _sent(commits, [_one("a"), _one("gone"), _one("b"), _one("a")])
+        running.cancel()
+        tasks[1].cancel()
+        await asyncio.sleep(0)
+        held.let_go()
+        outcomes = await asyncio.gather(running, *tasks, return_exceptions=True)
+        assert [isinstance(one, asyncio.CancelledError) for one in outcomes] == [True, False, True, False, False]
+        assert [outcomes[at] for at in (1, 3, 4)] == [None] * 3
+        await commits.ingest("views", _one("later"))
+
+    _run(context, scene)
+    counted = books.counters(context.database)
+    assert counted.pop("gone", 0) <= 2
+    assert counted == {"a": 2, "b": 1, "later": 1}
+
+
+def test_a_faulty_batch_fails_alone(context: Context, settings: Settings) -> None:
+    _create(context)
+    outcomes, _ = _together(context, settings, [_one("a"), _one("b"), _broken(), _one("a"), _one("c")])
+    assert [outcome is None for outcome in outcomes] == [True, True, False, True, True]
+    assert _counters(context) == {"a": 2, "b": 1, "c": 1}
+
+
+def test_a_refused_batch_is_refused_alone(context: Context, settings: Settings) -> None:
+    _create(context, universe=of_values(["a", "b", "first"]))
+    revoked = create_key(context, "n", ["ingest"], "*").key.id
+    revoke_key(context, revoked)
+    submissions = [
+        _one("a", _claim("1")),
+        _one("foreign"),
+        _one("a", None, revoked),
+        _one("b", _claim("1", "other")),
+        _one("a", _claim("1")),
+        _one("b"),
+    ]
+    outcomes, transactions = _together(context, settings, submissions)
+    found = [None if outcome is None else type(outcome) for outcome in outcomes]
+    assert found == [None, BadBatch, Unauthenticated, KeyReused, None, None]
+    assert transactions == 2
+    assert _counters(context) == {"a": 1, "b": 1}
+
+
+def test_a_key_revoked_while_its_batches_wait_is_refused(context: Context, settings: Settings) -> None:
+    if settings.database_url.startswith("sqlite"):
+        pytest.skip("SQLite has one writer, who cannot be revoking meanwhile")
+    _create(context)
+    key_id = create_key(context, "n", ["ingest"], "*").key.id
+
+    async def scene(commits: GroupCommit) -> None:
+        await commits.ingest("views", _one("a", None, key_id))
+        held = _Held(settings.database_url, "views")
+        tasks = [*await _sent(commits, [_one("b", None, key_id)]), *await _sent(commits, [_one("c", None, key_id)])]
+        revoke_key(context, key_id)
+        held.let_go()
+        for task in tasks:
+            with pytest.raises(Unauthenticated):
+                await task
+
+    _run(context, scene)
+    assert books.counters(context.database) == {"a": 1}
+
+
+def test_retries_in_the_same_and_in_later_groups_count_once(context: Context, settings: Settings) -> None:
+    _create(context)
+    submissions = [_one("a", _claim("1")), _one("b", _claim("2")), _one("a", _claim("1")), _one("b", _claim("2"))]
+    outcomes, _ = _together(context, settings, submissions)
+    assert outcomes == [None] * 4
+
+    async def again(commits: GroupCommit) -> None:
+        for submission in submissions:
+            await commits.ingest("views", submission)
+        await asyncio.gather(*(commits.ingest("views", submission) for submission in submissions))
+
+    _run(context, again)
+    assert _counters(context) == {"a": 1, "b": 1}
+
+
+def test_a_sketch_deleted_while_batches_wait_acknowledges_retries_alone(context: Context) -> None:
+    _create(context)
+
+    async def scene(commits: GroupCommit) -> None:
+        await commits.ingest("views", _one("a", _claim("1")))
+        await asyncio.to_thread(delete_sketch, context, "views")
+        retry, new = await _sent(commits, [_one("a", _claim("1")), _one("b", _claim("2"))])
+        await retry
+        with pytest.raises(UnknownSketch):
+            await new
+
+    _run(context, scene)
+
+
+def test_a_sketch_that_became_a_sum_takes_no_more_batches(context: Context) -> None:
+    _create(context)
+    _create(context, "more")
+
+    async def scene(commits: GroupCommit) -> None:
+        await commits.ingest("views", _one("a"))
+        await asyncio.to_thread(merge_sketches, context, "views", ["more"], "summed")
+        for task in await _sent(commits, [_one("b"), _one("c")]):
+            with pytest.raises(Conflict):
+                await task
+        await commits.ingest("more", _one("a"))  # a source goes on
+
+    _run(context, scene)
+    assert books.counters(context.database, "more") == {"a": 1}
+
+
+def test_a_connection_that_breaks_fails_all_of_its_group_and_not_the_next(context: Context, settings: Settings) -> None:
+    """The claims of a failed group are free: each is counted once when it is sent again."""
+    _create(context)
+    batches = [_one(f"k{number}", _claim(str(number))) for number in range(10)]
+    writes: list[str] = []
+
+    @event.listens_for(context.database.engine, "before_cursor_execute")
+    def break_the_second(connection: Connection, _cursor: object, statement: str, *_rest: object) -> None:
+        if statement.startswith("UPDATE sketch_states"):
+            writes.append(statement)
+            driver = connection.connection.driver_connection
+            if len(writes) == 2 and driver is not None:
+                driver.close()
+
+    async def scene(commits: GroupCommit) -> None:
+        held = _Held(settings.database_url, "views")
+        (first,) = await _sent(commits, [_one("first")])
+        tasks = await _sent(commits, batches)
+        held.let_go()
+        await first
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [Unavailable] * 10
+        assert _counters(context) == {}
+        await asyncio.gather(*(commits.ingest("views", batch) for batch in batches))
+
+    _run(context, scene)
+    assert _counters(context) == {f"k{number}": 1 for number in range(10)}
