@@ -12,8 +12,10 @@ pages that changed. Entries have 8 bytes; 16, with an offset of 0, where a count
 """
 
 import struct
-from itertools import pairwise
 from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from app.core.errors import BadState
 from app.core.sketches import old_state
@@ -33,7 +35,11 @@ LARGEST_NARROW = 2**62  # so that what a batch adds still fits into 63 bits
 
 _MAGIC = b"DSCR"
 _HEADER = struct.Struct(f"<4sBBBBIIIIIIQ{SECRET_BYTES}sQ")
-_SLOTS = {NARROW: struct.Struct("<QIHH"), WIDE: struct.Struct("<QQIHH")}
+_REFERENCE = [("start", "<u4"), ("length", "<u2"), ("room", "<u2")]
+_SLOTS = {
+    NARROW: np.dtype([("entry", "<u8"), *_REFERENCE]),
+    WIDE: np.dtype([("entry", "<u8"), ("upper_half", "<u8"), *_REFERENCE]),
+}
 _STREAM = 1
 _FAMILIES: dict[type[Sketch], int] = {StreamSketch: _STREAM, CompactSketch: 2, SummedSketch: 3}
 
@@ -41,13 +47,15 @@ _FAMILIES: dict[type[Sketch], int] = {StreamSketch: _STREAM, CompactSketch: 2, S
 def encode(sketch: Sketch) -> bytes:
     keys = sorted(sketch.counters)
     width = NARROW if max(sketch.counters.values(), default=0) <= LARGEST_NARROW else WIDE
-    slots, rooms, used = [], [], 0
-    for key in keys:
-        text = key.encode()
-        room = -(-len(text) // ROOM) * ROOM
-        slots.append(_slot(width, sketch.counters[key], used, len(text), room))
-        rooms.append(text.ljust(room, b"\0"))
-        used += room
+    texts = [key.encode() for key in keys]
+    slots = np.zeros(len(keys), _SLOTS[width])
+    slots["length"] = [len(text) for text in texts]
+    slots["room"] = -(-slots["length"].astype(np.uint32) // ROOM) * ROOM
+    slots["start"] = np.cumsum(slots["room"], dtype=np.uint64) - slots["room"]
+    slots["entry"] = [sketch.counters[key] & _LOWER_HALF for key in keys]
+    if width == WIDE:
+        slots["upper_half"] = [sketch.counters[key] >> 64 for key in keys]
+    used = int(slots["room"].sum(dtype=np.uint64))
     stream = isinstance(sketch, StreamSketch)
     unused = sketch.k - len(keys) if stream else 0
     size = max(used, sketch.k * ROOM) if stream else used
@@ -56,12 +64,8 @@ def encode(sketch: Sketch) -> bytes:
         *(sketch.sources if isinstance(sketch, SummedSketch) else 1, size, used, 0, 0),
         *(sketch.order.secret if isinstance(sketch, StreamSketch) else bytes(SECRET_BYTES), 0),
     )
-    return b"".join((header, *slots, bytes(unused * _SLOTS[width].size), *rooms, bytes(size - used)))
-
-
-def _slot(width: int, counter: int, start: int, length: int, room: int) -> bytes:
-    entry = (counter,) if width == NARROW else (counter & _LOWER_HALF, counter >> 64)
-    return _SLOTS[width].pack(*entry, start, length, room)
+    rooms = (text.ljust(room, b"\0") for text, room in zip(texts, slots["room"].tolist(), strict=True))
+    return b"".join((header, slots.tobytes(), bytes(unused * slots.itemsize), *rooms, bytes(size - used)))
 
 
 def decode(state: bytes) -> Sketch:
@@ -113,41 +117,32 @@ def _read(state: bytes) -> tuple[int, int, int, dict[str, int], Order]:
         raise BadState("An entry has 8 or 16 bytes.")
     stream = family == _STREAM
     slots, least = (k, k * ROOM) if stream else (stored, 0)
-    text_at = _HEADER.size + slots * _SLOTS[width].size
+    text_at = _HEADER.size + slots * _SLOTS[width].itemsize
     if stored > slots or max(used, least) > size or len(state) != text_at + size:
         raise BadState("The bytes end early, or their lengths do not add up.")
     if (any(secret) and not stream) or (offset and not (stream and width == NARROW and stored == k)):
         raise BadState("Only a full stream sketch in the narrow form has an offset, and only stream sketches a secret.")
-    entries, references = _slots(state, stored, width)
+    read = np.frombuffer(state, _SLOTS[width], stored, _HEADER.size)
+    entries = read["entry"].tolist()
+    if width == WIDE:
+        entries = [low + (high << 64) for low, high in zip(entries, read["upper_half"].tolist(), strict=True)]
     if min(entries, default=offset) < offset or (width == NARROW and max(entries, default=0) > LARGEST_NARROW):
         raise BadState("No stream leads to these counters.")
-    keys = _keys(references, state[text_at : text_at + used])
+    keys = _keys(read, state[text_at : text_at + used])
     counters = dict(zip(keys, (entry - offset for entry in entries), strict=True))
     if len(counters) != stored:
         raise BadState("A key is stored twice.")
     return family, k, sources, counters, Order(secret)
 
 
-def _slots(state: bytes, stored: int, width: int) -> tuple[list[int], list[tuple[int, int, int]]]:
-    """Entries, and where their keys are: start, length, room."""
-    form = _SLOTS[width]
-    slots = form.iter_unpack(state[_HEADER.size : _HEADER.size + stored * form.size])
-    if width == NARROW:
-        split = [(entry, reference) for entry, *reference in slots]
-    else:
-        split = [(low + (high << 64), reference) for low, high, *reference in slots]
-    return [entry for entry, _ in split], [(start, length, room) for _, (start, length, room) in split]
-
-
-def _keys(references: list[tuple[int, int, int]], text: bytes) -> list[str]:
-    if any(
-        not 1 <= length <= min(room, MAX_KEY_BYTES) or start + room > len(text) for start, length, room in references
-    ):
+def _keys(slots: NDArray[np.void], text: bytes) -> list[str]:
+    start, length, room = (slots[name].astype(np.int64) for name in ("start", "length", "room"))
+    if np.any((length < 1) | (length > np.minimum(room, MAX_KEY_BYTES)) | (start + room > len(text))):
         raise BadState("A key lies outside the text, or has no length that a key may have.")
-    rooms = sorted((start, start + room) for start, _length, room in references)
-    if any(end > start for (_, end), (start, _) in pairwise(rooms)):
+    order = np.argsort(start)
+    if np.any((start + room)[order][:-1] > start[order][1:]):
         raise BadState("Two keys overlap.")
-    return [text[start : start + length].decode() for start, length, _room in references]
+    return [text[at:end].decode() for at, end in zip(start.tolist(), (start + length).tolist(), strict=True)]
 
 
 def _sketch(family: int, k: int, sources: int, counters: dict[str, int], order: Order) -> Sketch:
