@@ -1,7 +1,7 @@
 """What leaves the service: private counts, and how wrong they can be."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Self
 
@@ -73,8 +73,10 @@ class Snapshot:
 
     def document(self) -> dict[str, Any]:
         """The part that is stored as one value; the rest are columns."""
-        fields = asdict(self)
-        return {name: value for name, value in fields.items() if name not in _COLUMNS}
+        # Not asdict for the bars: there may be 65,536 of them, and it copies every value.
+        bars = [{"key": bar.key, "count": bar.count, "low": bar.low, "high": bar.high} for bar in self.histogram]
+        others = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _COLUMNS}
+        return others | {"error_bound": asdict(self.error_bound), "histogram": bars}
 
     @classmethod
     def of(cls, document: dict[str, Any], *, id: str, sketch: str, created_at: datetime) -> Self:  # noqa: A002
