@@ -76,7 +76,7 @@ def _legend(snapshot: Snapshot, threshold: int, y: float) -> list[str]:
         _text("20", y, f"cut: counts below {threshold:,} are not reported", "quiet"),
         _line("0", y + 16, "12", y + 16, "whisker"),
         *(_line(x, y + 12, x, y + 20, "whisker") for x in ("0", "12")),
-        _text("20", y + 20, f"true counts, all at once with probability {probability:f}", "quiet"),
+        _text("20", y + 20, f"true counts, all with probability {probability:f}", "quiet"),
     ]
 
 

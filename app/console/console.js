@@ -57,7 +57,7 @@ function signInView() {
   const form = make(
     "form",
     { submit: submitted },
-    field("API key", key, "With the scope read. It stays in the memory of this page and is forgotten when you reload or leave."),
+    field("API key", key, "With the scope read. Kept in this page's memory; forgotten when you reload or leave."),
     make("div", { class: "actions" }, make("button", null, "Sign in")),
     refusal,
   );
@@ -70,7 +70,8 @@ function signInView() {
 
 function signInProblem(problem) {
   if (problem.status !== 403) return problemBox(problem);
-  return problemBox({ title: "The key is valid, but may not read", message: `${problem.message} Ask for one, or use this key with the API.` });
+  const message = `${problem.message} Ask for one, or use this key with the API.`;
+  return problemBox({ title: "The key is valid, but may not read", message });
 }
 
 function signOut(words) {

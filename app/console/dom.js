@@ -28,7 +28,7 @@ function filled(element, attributes, children) {
 
 export const newId = () => `id-${++lastId}`;
 export const count = (number) => (number === null || number === undefined ? "unknown" : COUNT.format(number));
-export const amount = ({ epsilon, delta }) => (Number(delta) ? `ε ${epsilon} and δ ${delta}` : `ε ${epsilon}`);
+export const amount = ({ epsilon, delta }) => `ε\u00a0${epsilon}` + (Number(delta) ? ` and δ\u00a0${delta}` : "");
 export const moment = (text) => make("time", { datetime: text }, MOMENT.format(new Date(text)));
 export const momentText = (text) => MOMENT.format(new Date(text));
 /** A key of a histogram: isolated, so that right-to-left text does not turn its surroundings around. */
@@ -37,7 +37,8 @@ export const keyText = (key) => make("bdi", { class: "key" }, key);
 /** A titled part of a page. */
 export function card(title, ...children) {
   const id = newId();
-  return make("section", { class: "card", "aria-labelledby": id }, make("h2", { id, tabindex: -1 }, title), ...children);
+  const heading = make("h2", { id, tabindex: -1 }, title);
+  return make("section", { class: "card", "aria-labelledby": id }, heading, ...children);
 }
 
 /** A label, its control, and a hint that belongs to it. */
@@ -54,6 +55,11 @@ export function field(label, control, hint) {
   );
 }
 
+/** Text, not type=number: that would not take 1e-6 as it is written. */
+export function decimalInput(name, value) {
+  return make("input", { name, inputmode: "decimal", value, required: true, autocomplete: "off" });
+}
+
 export function select(name, options) {
   return make("select", { name }, ...options.map(([value, words]) => make("option", { value }, words)));
 }
@@ -61,20 +67,24 @@ export function select(name, options) {
 /** Terms and what they are; those without a value are left out. */
 export function facts(pairs) {
   const given = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return make("dl", { class: "facts" }, ...given.map(([term, value]) => make("div", null, make("dt", null, term), make("dd", null, value))));
+  const pair = ([term, value]) => make("div", null, make("dt", null, term), make("dd", null, value));
+  return make("dl", { class: "facts" }, ...given.map(pair));
 }
 
 /** A table in a scroller of its own, so that the page never scrolls sideways. Columns: [title, is it a number]. */
 export function table(caption, columns, rows) {
-  const head = columns.map(([title, numeric]) => make("th", { scope: "col", class: numeric ? "number" : null }, title));
+  const kind = ([, isNumber]) => (isNumber ? "number" : null);
+  const head = columns.map((column) => make("th", { scope: "col", class: kind(column) }, column[0]));
   const body = rows.map((cells) =>
-    make("tr", null, ...cells.map((cell, at) => make("td", { class: columns[at][1] ? "number" : null }, cell))),
+    make("tr", null, ...cells.map((cell, at) => make("td", { class: kind(columns[at]) }, cell))),
   );
-  return make(
-    "div",
-    { class: "scroller", role: "region", "aria-label": caption, tabindex: 0 },
-    make("table", null, make("caption", null, caption), make("thead", null, make("tr", null, ...head)), make("tbody", null, ...body)),
-  );
+  const parts = [
+    make("caption", null, caption),
+    make("thead", null, make("tr", null, ...head)),
+    make("tbody", null, ...body),
+  ];
+  const scroller = { class: "scroller", role: "region", "aria-label": caption, tabindex: 0 };
+  return make("div", scroller, make("table", null, ...parts));
 }
 
 /** Said aloud by screen readers, and shown until something else is said. */
@@ -92,9 +102,9 @@ export function problemBox(problem, ...more) {
   );
 }
 
-/** Run what a button or form asks for, once at a time, and show in `place` why it was refused. */
+/** Run what `trigger` (a button, a form) asks for, once at a time, and show in `place` why it was refused. */
 export async function attempt(trigger, place, action, shown = problemBox) {
-  if (trigger.getAttribute("aria-busy") === "true") return;
+  if (trigger.getAttribute("aria-busy") === "true") return; // not disabled: that would lose the focus
   trigger.setAttribute("aria-busy", "true");
   place.replaceChildren();
   try {

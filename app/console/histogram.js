@@ -1,9 +1,12 @@
 // What was released: a picture from the API, the same numbers as a table, and what they mean.
 
 import { getJson, getPicture } from "/static/api.js";
-import { amount, attempt, card, count, facts, field, keyText, make, moment, momentText, say, select, table } from "/static/dom.js";
+import {
+  amount, attempt, card, count, facts, field, keyText, make, moment, momentText, say, select, table,
+} from "/static/dom.js";
 
 const PAGE = 50;
+const MOST_BARS = 100; // that app/api/picture.py draws
 
 /** The panel, whether nothing was released yet, and how to put a new snapshot in front. */
 export async function histogramPanel(path) {
@@ -14,7 +17,9 @@ export async function histogramPanel(path) {
   const snapshot = select("snapshot", page.items.map(option));
   const top = make("input", { type: "number", name: "top", min: 1, max: 1000, value: 25 });
   const least = make("input", { type: "number", name: "min_count", placeholder: "any" });
-  const older = make("button", { type: "button", class: "plain", hidden: !page.cursor, click: () => attempt(older, refusal, loadOlder) }, "Load older releases");
+  const press = () => attempt(older, refusal, loadOlder);
+  const older = make("button", { type: "button", class: "plain", click: press }, "Load older releases");
+  older.hidden = !page.cursor;
   const controls = make(
     "form",
     { class: "controls", change: () => load(), submit: (event) => event.preventDefault() },
@@ -41,7 +46,7 @@ export async function histogramPanel(path) {
     const mine = ++turn;
     const query = new URLSearchParams({ top: top.value || 25, ...(least.value ? { min_count: least.value } : {}) });
     const address = `/v1/snapshots/${snapshot.value}?${query}`;
-    await attempt(make("i"), refusal, async () => {
+    await attempt(make("form"), refusal, async () => { // not `controls`: a second change does not wait for the first
       const [release, picture] = await Promise.all([getJson(address), getPicture(address)]);
       const image = await imageOf(picture, release);
       if (mine === turn) shown.replaceChildren(...partsOf(release, image));
@@ -70,13 +75,14 @@ function option({ id, created_at, mechanism, epsilon }) {
 }
 
 /**
- * Drawn by the code that answers image/svg+xml. An <img> runs no script and shares no style with the page. Given a width
- * of its own, it would be squeezed where there is less room; with 100% its bars get shorter and its letters stay.
+ * Drawn by the code that answers image/svg+xml. An <img> runs no script and shares no style with the page. With a width
+ * of its own it would be squeezed where there is less room; with 100% its bars get shorter and its letters stay.
  */
 async function imageOf(picture, release) {
   const fluid = picture.replace(/ width="\d+"/, ' width="100%"');
   const url = URL.createObjectURL(new Blob([fluid], { type: "image/svg+xml" }));
-  const words = `Bars of ${release.histogram.length} noisy counts with error bars and the threshold. The table has the same numbers.`;
+  const bars = Math.min(release.histogram.length, MOST_BARS);
+  const words = `Noisy counts as bars (${bars}), with error bars and the threshold. The table has the same numbers.`;
   const image = make("img", { alt: words, class: "picture", src: url });
   await image.decode();
   image.height = image.naturalHeight;
@@ -106,12 +112,15 @@ function partsOf(release, image) {
   ];
 }
 
-const parameterName = (name) => (name.length === 1 ? name : name[0].toUpperCase() + name.slice(1).replaceAll("_", " "));
+/** max_contributions → Max contributions; k stays k. */
+function parameterName(name) {
+  return name.length === 1 ? name : name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
+}
 
 function meaning({ beta, error_bound: bound }) {
   const probability = Number((1 - Number(beta)).toPrecision(12));
   const missing = bound.sketch_low === null
     ? "Expected events were not given, so the upper ends are unknown."
-    : `A key that this release does not report has a true count of at most ${count(bound.noise_low + bound.sketch_low)}.`;
+    : `The true count of a key not reported is at most ${count(bound.noise_low + bound.sketch_low)}.`;
   return `With probability ${probability}, all at once: true counts lie between low and high. ${missing}`;
 }

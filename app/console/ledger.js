@@ -6,8 +6,13 @@ import { gauges } from "/static/gauge.js";
 
 const PAGE = 1000;
 const MOST_PAGES = 10;
+const MOST_ROWS = 200;
 const WIDTH = 1000;
 const HEIGHT = 100; // both stretch with the page; lines keep their thickness
+const KINDS = { open: "opened with", budget: "total set to", release: "release" };
+const COLUMNS = [
+  ["No.", true], ["When"], ["Kind"], ["ε", true], ["δ", true], ["Mechanism or reason"], ["Snapshot"],
+];
 
 export async function ledgerView(name) {
   const path = `/v1/ledgers/${encodeURIComponent(name)}`;
@@ -46,7 +51,7 @@ function chartsOf(ledger, entries) {
   const note = addsUp ? null : make(
     "p",
     { class: "quiet" },
-    "The steps add up what each release was charged. The accountant zcdp counts ρ instead, which comes to what is marked as counted.",
+    "The steps add up the ε and δ of the releases. zcdp counts ρ instead, which comes to the dotted line.",
   );
   const delta = Number(ledger.total.delta) ? chart("δ", "delta", ledger, entries, addsUp) : null;
   return [chart("ε", "epsilon", ledger, entries, addsUp), delta, note].filter(Boolean);
@@ -66,7 +71,8 @@ function chart(symbol, member, ledger, entries, addsUp) {
   const now = Math.max(Date.now(), start + 1000, ...spent.map(([at]) => at)); // the server's clock may be ahead
   const most = Math.max(sum, Number(ledger.spent[member]), ...total.map(([, value]) => value));
   const place = ([at, value]) => [((at - start) / (now - start)) * WIDTH, (1 - value / most) * HEIGHT];
-  const words = `${ledger.spent[member]} of ${ledger.total[member]} spent`;
+  const state = `${ledger.spent[member]} of ${ledger.total[member]} spent`;
+  const words = `${symbol} over time: ${state}. The entries have the steps.`;
   const counted = place([start, Number(ledger.spent[member])])[1];
   return make(
     "figure",
@@ -81,13 +87,13 @@ function chart(symbol, member, ledger, entries, addsUp) {
     ),
     makeSvg(
       "svg",
-      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${symbol} over time: ${words}. The entries below have the steps.` },
+      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": words },
       makeSvg("path", { class: "area", d: `${steps([[start, 0], ...spent].map(place), WIDTH)}V${HEIGHT}H0Z` }),
       addsUp ? null : makeSvg("path", { class: "counted", d: `M0 ${counted}H${WIDTH}` }),
       makeSvg("path", { class: "total", d: steps(total.map(place), WIDTH) }),
       makeSvg("path", { class: "spent", d: steps([[start, 0], ...spent].map(place), WIDTH) }),
     ),
-    make("div", { class: "axis", "aria-hidden": "true" }, make("span", null, momentText(start)), make("span", null, "now")),
+    make("div", { class: "axis" }, make("span", null, momentText(start)), make("span", null, "now")),
   );
 }
 
@@ -97,14 +103,16 @@ function steps([[x, y], ...rest], end) {
 }
 
 function entriesTable(entries) {
-  const rows = entries.toReversed().map((entry) => [
+  const newest = entries.toReversed().slice(0, MOST_ROWS);
+  const rows = newest.map((entry) => [
     count(entry.number),
     moment(entry.created_at),
-    entry.kind === "release" ? "release" : entry.kind === "open" ? "opened with" : "total set to",
+    KINDS[entry.kind],
     entry.epsilon,
     entry.delta,
     entry.mechanism ?? entry.reason,
     entry.snapshot ? make("code", null, entry.snapshot.slice(0, 8)) : "",
   ]);
-  return table("Entries, the newest first", [["No.", true], ["When"], ["Kind"], ["ε", true], ["δ", true], ["Mechanism or reason"], ["Snapshot"]], rows);
+  const caption = `Entries, the newest first (${newest.length} of ${entries.length})`;
+  return table(caption, COLUMNS, rows);
 }

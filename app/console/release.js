@@ -1,7 +1,7 @@
 // What a release would give, before it is pressed; then the release.
 
 import { newIdempotencyKey, sendJson } from "/static/api.js";
-import { amount, attempt, card, count, field, make, problemBox, say, table } from "/static/dom.js";
+import { amount, attempt, card, count, decimalInput, field, make, problemBox, say, table } from "/static/dom.js";
 import { confirmed } from "/static/dialog.js";
 
 const COLUMNS = [
@@ -17,20 +17,27 @@ const COLUMNS = [
 export function releasePanel(sketch, path, released) {
   const offers = make("div");
   const refusal = make("div");
-  const epsilon = make("input", { name: "epsilon", inputmode: "decimal", value: "0.1", required: true, autocomplete: "off" });
+  const epsilon = decimalInput("epsilon", "0.1");
+  const expected = make("input", { name: "expected_events", type: "number", min: 0, autocomplete: "off" });
   const form = make(
     "form",
-    { submit: submitted, input: () => { offers.replaceChildren(); refusal.replaceChildren(); } }, // a plan is for what was typed
+    { submit: submitted, input: forget },
     make(
       "div",
       { class: "fields" },
       field("ε", epsilon, "Less is more private and noisier"),
-      field("δ", make("input", { name: "delta", inputmode: "decimal", value: "1e-6", required: true, autocomplete: "off" }), "0 needs a declared universe"),
-      field("β", make("input", { name: "beta", inputmode: "decimal", value: "0.05", required: true, autocomplete: "off" }), "Bounds hold with probability 1\u00a0−\u00a0β"),
-      field("Expected events", make("input", { name: "expected_events", type: "number", min: 0, autocomplete: "off" }), "Optional; for the sketch's own error"),
+      field("δ", decimalInput("delta", "1e-6"), "0 needs a declared universe"),
+      field("β", decimalInput("beta", "0.05"), "Bounds hold with probability 1\u00a0−\u00a0β"),
+      field("Expected events", expected, "Optional; for the sketch's own error"),
     ),
     make("div", { class: "actions" }, make("button", { class: "plain" }, "Show what it would give")),
   );
+
+  /** A plan is for what was typed: another letter, and it is gone. */
+  function forget() {
+    offers.replaceChildren();
+    refusal.replaceChildren();
+  }
 
   function submitted(event) {
     event.preventDefault();
@@ -38,8 +45,8 @@ export function releasePanel(sketch, path, released) {
       offers.replaceChildren();
       const terms = termsOf(form);
       const { body } = await sendJson("POST", `${path}/plan`, terms);
-      offers.replaceChildren(...offersOf(sketch, body, (offer, button) => press(terms, offer, button)));
-      say(`${body.mechanisms.length === 1 ? "One mechanism fits" : `${body.mechanisms.length} mechanisms fit`}. Recommended: ${body.recommended}. Nothing was spent.`);
+      offers.replaceChildren(...offersOf(body, (offer, button) => press(terms, offer, button)));
+      say(`Mechanisms that fit: ${body.mechanisms.length}. Recommended: ${body.recommended}. Nothing was spent.`);
     });
   }
 
@@ -48,7 +55,8 @@ export function releasePanel(sketch, path, released) {
     attempt(button, refusal, async () => {
       if (!(await confirmed(question(sketch, offer)))) return;
       offer.requestKey ??= newIdempotencyKey();
-      const { body } = await sendJson("POST", `${path}/snapshots`, { ...terms, mechanism: offer.mechanism }, offer.requestKey);
+      const request = { ...terms, mechanism: offer.mechanism };
+      const { body } = await sendJson("POST", `${path}/snapshots`, request, offer.requestKey);
       offers.replaceChildren();
       await released(body);
       say(`Released. Charged: ${amount(offer.charge)}.`);
@@ -60,11 +68,18 @@ export function releasePanel(sketch, path, released) {
     const fits = problem.facts.largest_epsilon;
     if (problem.slug !== "budget-exhausted" || !fits) return problemBox(problem);
     const left = problem.facts.remaining.map((rest) => `${rest.ledger} has ${amount(rest)} left`).join("; ");
-    const instead = fits === "0" ? null : make("button", { type: "button", class: "plain", click: () => { epsilon.value = fits; form.requestSubmit(); epsilon.focus(); } }, `Plan ε ${fits} instead`);
-    return problemBox(problem, make("p", null, `${left}.`), instead);
+    const planInstead = () => {
+      epsilon.value = fits;
+      epsilon.focus();
+      form.requestSubmit();
+    };
+    const words = `Plan ε\u00a0${fits} instead`;
+    const button = make("button", { type: "button", class: "plain", click: planInstead }, words);
+    return problemBox(problem, make("p", null, `${left}.`), fits === "0" ? null : button);
   }
 
-  return card("Plan and release", make("p", { class: "quiet" }, "A plan reads no data and spends nothing."), form, offers, refusal);
+  const hint = make("p", { class: "quiet" }, "A plan reads no data and spends nothing.");
+  return card("Plan and release", hint, form, offers, refusal);
 }
 
 function termsOf(form) {
@@ -73,37 +88,46 @@ function termsOf(form) {
 }
 
 /** The offers as a table whose radio buttons choose the mechanism, and the button that says what it will charge. */
-function offersOf(sketch, plan, press) {
+function offersOf(plan, press) {
   let chosen = plan.mechanisms[0];
   const button = make("button", { type: "button", click: () => press(chosen, button) });
+  const warning = make("p", { class: "warning" }, "The budget does not cover this release as it stands.");
   const choose = (offer) => {
     chosen = offer;
+    warning.hidden = offer.releases_remaining !== 0;
     button.textContent = `Release with ${offer.mechanism}: charge ${amount(offer.charge)}`;
   };
   const rows = plan.mechanisms.map((offer) => [
-    make(
-      "label",
-      { class: "choice" },
-      make("input", { type: "radio", name: "mechanism", value: offer.mechanism, checked: offer === chosen, change: () => choose(offer) }),
-      offer.mechanism,
-    ),
+    make("label", { class: "choice" }, radio(offer, offer === chosen, choose), offer.mechanism),
     count(offer.parameters.threshold),
-    offer.error_bound.sketch_low === null ? `${count(offer.error_bound.noise_low)} + sketch` : count(offer.error_bound.noise_low + offer.error_bound.sketch_low),
+    tooLow(offer.error_bound),
     count(offer.error_bound.noise_high),
     count(offer.smallest_likely_count),
     amount(offer.charge),
     count(offer.releases_remaining),
   ]);
   choose(chosen);
-  const warning = chosen.releases_remaining === 0 ? make("p", { class: "warning" }, "The budget does not cover this release as it stands.") : null;
-  return [table("What each mechanism would give", COLUMNS, rows), warning, make("div", { class: "actions" }, button)].filter(Boolean);
+  return [table("What each mechanism would give", COLUMNS, rows), warning, make("div", { class: "actions" }, button)];
+}
+
+function radio(offer, checked, choose) {
+  const change = () => choose(offer);
+  return make("input", { type: "radio", name: "mechanism", value: offer.mechanism, checked, change });
+}
+
+/** Without expected events the sketch's own part is unknown. */
+function tooLow({ noise_low: noise, sketch_low: sketch }) {
+  return sketch === null ? `${count(noise)} + sketch` : count(noise + sketch);
 }
 
 function question(sketch, offer) {
-  const payers = sketch.ledgers.length === 1 ? `the ledger ${sketch.ledgers[0]}` : `each of the ledgers ${sketch.ledgers.join(", ")}`;
+  const payers = sketch.ledgers.length === 1 ? "the ledger" : "each of the ledgers";
   return {
     title: `Release ${sketch.name}?`,
-    lines: [`This charges ${amount(offer.charge)} to ${payers}, for good.`, "The snapshot is stored and free to read from then on."],
+    lines: [
+      `This charges ${amount(offer.charge)} to ${payers} ${sketch.ledgers.join(", ")}, for good.`,
+      "The snapshot is stored and free to read from then on.",
+    ],
     action: `Charge ${amount(offer.charge)}`,
   };
 }

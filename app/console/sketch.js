@@ -16,14 +16,20 @@ export async function sketchView(name) {
     overview.replaceChildren(...about(await getJson(path)));
     await histogram.add(snapshot);
   };
+  const closed = (sketch) => {
+    overview.replaceChildren(...about(sketch));
+    intake.replaceChildren(intakeCard(sketch, path, closed));
+    intake.querySelector("h2").focus();
+  };
   const release = releasePanel(sketch, path, released);
-  const intake = make("div", null, ...intakeOf(sketch, path));
+  const intake = make("div", null, intakeCard(sketch, path, closed));
   const parts = histogram.isEmpty ? [intake, release, histogram.element] : [histogram.element, release, intake];
   return [make("h1", { tabindex: -1 }, sketch.name), overview, ...parts];
 }
 
 function about(sketch) {
-  const ledgers = sketch.ledgers.map((ledger, at) => [at ? ", " : null, make("a", { href: `#/ledgers/${ledger}` }, ledger)]);
+  const link = (ledger) => make("a", { href: `#/ledgers/${ledger}` }, ledger);
+  const ledgers = sketch.ledgers.flatMap((ledger, at) => (at ? [", ", link(ledger)] : [link(ledger)]));
   return [
     sketch.description ? make("p", { class: "lead" }, sketch.description) : null,
     tags(sketch),
@@ -31,7 +37,7 @@ function about(sketch) {
       "Budget",
       gauges(sketch.ledger),
       facts([
-        [sketch.ledgers.length > 1 ? "Ledgers, each of which pays" : "Ledger", make("span", null, ...ledgers.flat())],
+        [sketch.ledgers.length > 1 ? "Ledgers, each of which pays" : "Ledger", make("span", null, ...ledgers)],
         ["Accountant", sketch.ledger.accountant],
         ["More releases like the last", sketch.ledger.releases_like_the_last],
         ["Made", moment(sketch.created_at)],
@@ -41,31 +47,37 @@ function about(sketch) {
 }
 
 /** How to send events and how to stop taking them; or why there are none to send. */
-function intakeOf(sketch, path) {
+function intakeCard(sketch, path, closed) {
   if (sketch.closed_at !== null) {
-    return [card("Events", make("p", null, "Closed ", moment(sketch.closed_at), ". It takes no more events; releases go on."))];
+    const words = ["Closed ", moment(sketch.closed_at), ". It takes no more events; releases go on."];
+    return card("Events", make("p", null, ...words));
   }
   const refusal = make("div");
-  const button = make("button", { type: "button", class: "danger", click: () => attempt(button, refusal, close) }, "Close the sketch");
+  const press = () => attempt(button, refusal, close);
+  const button = make("button", { type: "button", class: "danger", click: press }, "Close the sketch");
   async function close() {
     const sure = await confirmed({
       title: `Close ${sketch.name}?`,
-      lines: ["It will take no more events, for good. Releases go on, and nothing is erased but the fingerprints of people it counted."],
+      lines: [
+        "It will take no more events, for good. Releases go on.",
+        "If it counted people, their fingerprints are erased; the guarantee stands.",
+      ],
       action: "Close it for good",
     });
     if (!sure) return;
     const { body } = await sendJson("POST", `${path}/close`);
-    const parts = intakeOf(body, path);
-    button.closest(".card").parentElement.replaceChildren(...parts);
-    parts[0].querySelector("h2").focus();
+    closed(body);
     say(`${sketch.name} is closed.`);
   }
-  const command = make("pre", { tabindex: 0, role: "region", "aria-label": "Command" }, make("code", null, curlLine(sketch, path)));
-  const hint = "Put a key with the scope ingest into $KEY. The batch is counted whole or refused whole; a retry with the same Idempotency-Key counts once.";
+  const line = make("code", null, curlLine(sketch, path));
+  const command = make("pre", { tabindex: 0, role: "region", "aria-label": "Command" }, line);
+  const hint =
+    "Put a key with the scope ingest into $KEY. The batch is counted whole or refused whole; a retry with the same " +
+    "Idempotency-Key counts once.";
   const feed = sketch.family === "summed"
     ? [make("p", null, "A summed sketch takes no events, only merges.")]
     : [make("p", null, "Send the first events from a shell:"), command, make("p", { class: "quiet" }, hint)];
-  return [card("Events", ...feed, make("div", { class: "actions" }, button), refusal)];
+  return card("Events", ...feed, make("div", { class: "actions" }, button), refusal);
 }
 
 function curlLine(sketch, path) {
@@ -79,6 +91,7 @@ function curlLine(sketch, path) {
 
 function exampleBatch({ unit, enforcement }) {
   const named = enforcement === "enforced";
-  if (unit === "user") return { users: named ? [{ user: "u1", keys: ["/home", "/pricing"] }] : [["/home", "/pricing"]] };
+  const keys = ["/home", "/pricing"];
+  if (unit === "user") return { users: [named ? { user: "u1", keys } : keys] };
   return { events: named ? [{ user: "u1", key: "/home" }] : ["/home", { key: "/pricing", count: 3 }] };
 }

@@ -23,7 +23,8 @@ function listOf(first) {
   const list = make("ul", { class: "sketches" }, ...first.items.map(item));
   const refusal = make("div");
   let cursor = first.cursor;
-  const more = make("button", { type: "button", class: "plain", hidden: !cursor, click: () => attempt(more, refusal, load) }, "Show more sketches");
+  const press = () => attempt(more, refusal, load);
+  const more = make("button", { type: "button", class: "plain", hidden: !cursor, click: press }, "Show more sketches");
   async function load() {
     const page = await getJson(`/v1/sketches?limit=${PAGE}&cursor=${encodeURIComponent(cursor)}`);
     const items = page.items.map(item);
@@ -61,5 +62,6 @@ export function tags(sketch) {
     sketch.universe_size === null ? null : `${sketch.universe_size} possible keys`,
     sketch.closed_at === null ? null : "closed",
   ];
-  return make("ul", { class: "tags", "aria-label": "Parameters" }, ...words.filter(Boolean).map((word) => make("li", null, word)));
+  const items = words.filter(Boolean).map((word) => make("li", null, word));
+  return make("ul", { class: "tags", "aria-label": "Parameters" }, ...items);
 }

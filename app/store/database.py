@@ -157,6 +157,7 @@ def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
         "journal_mode = WAL",
         "synchronous = FULL",  # an acknowledged batch survives a power cut
         "foreign_keys = ON",
+        "secure_delete = ON",  # erased sketches and fingerprints are overwritten, not just let go
     ):
         connection.execute(f"PRAGMA {pragma}")
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 
+from app.core.errors import WrongUserKey
 from app.core.people import KEY_BYTES
 
 
@@ -27,15 +28,20 @@ class UserKey:
     def _kept(self) -> str:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._make()
-        return self._path.read_text().strip()
+        kept = self._path.read_text().strip()
+        if len(kept) < 2 * KEY_BYTES:  # cut off or emptied: it would be a key that everybody can guess
+            raise WrongUserKey(f"The file of the user key, {self._path.name}, is damaged. Put it back from a copy.")
+        return kept
 
     def _make(self) -> None:
         """Whole or not at all, and once: several workers may start together."""
         if self._path.exists():
             return
         new = self._path.with_name(f"{self._path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        new.touch(mode=0o600)
-        new.write_text(secrets.token_hex(KEY_BYTES) + "\n")
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_hex(KEY_BYTES) + "\n")
+            file.flush()
+            os.fsync(file.fileno())  # a power cut must not leave it empty
         try:
             os.link(new, self._path)  # fails where another one was faster
         except FileExistsError:

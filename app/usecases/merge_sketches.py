@@ -41,6 +41,8 @@ def merge_sketches(context: Context, target: str, sources: Sequence[str], mode: 
 
 def _made_like(context: Context, session: Session, name: str, source: SketchRow) -> SketchRow:
     """A new, empty target with the parameters and the ledger of its first source."""
+    if source.scope_id is not None:
+        allowances.lock(session, source.scope_id)  # before the new row refers to it: two that did could never go on
     made = sketches.create(
         session,
         name=name,

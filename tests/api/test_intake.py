@@ -120,7 +120,7 @@ async def _call(
         sent.append(message)
 
     await app(scope, receive, send)
-    start = sent[0] if sent else {"status": 0, "headers": []}  # nobody was there to be answered
+    start: Message = sent[0] if sent else {"status": 0, "headers": []}  # nobody was there to be answered
     answered = {name.decode(): value.decode() for name, value in start["headers"]}
     return _Answer(start["status"], answered, b"".join(message.get("body", b"") for message in sent[1:]))
 

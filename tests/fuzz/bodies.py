@@ -10,6 +10,7 @@ LARGEST_COUNT = 2**31 - 1
 PIECES = (
     *(b'"', b"\\", b",", b":", b"{", b"}", b"[", b"]", b" ", b"\t", b"\r", b"\n", b"\r\n", b"\n\n", b"\0", b"\x1f"),
     *(b'"key"', b'"count"', b'"key":', b'"count":', b'"events"', b'{"key":"a"}', b'{"key":"a","count":1}', b'"a",'),
+    *(b'"user"', b'"user":', b'"user":"u",', b',"user":"u"', b'{"user":"u","key":"a"}', b'"user":null', b'"user":""'),
     *(b"0", b"1", b"01", b"-1", b"1.0", b"1e3", b"2147483647", b"2147483648", b"99999999999", b"true", b"null", b"NaN"),
     *(b"\\u0041", b"\\ud800", b"\\n", "é".encode(), "\U0010ffff".encode(), b"\xed\xa0\x80", b"\xc3", b"\xff"),
     *(b"\xef\xbb\xbf", b"\x7f", b"\x80", b"\xe2\x80\xa8", b"x" * 8, b"y" * 512, b"z" * 513, b" " * 9),
@@ -28,6 +29,11 @@ def key(rng: Random) -> str:
     return text + rng.choice(_ODD) if rng.random() < 0.02 else text
 
 
+def user(rng: Random) -> str:
+    """Often one of a few, so that people have several items."""
+    return f"u{rng.randrange(4)}" if rng.random() < 0.7 else key(rng)
+
+
 def count(rng: Random) -> int:
     return rng.choice(_COUNTS) if rng.random() < 0.8 else rng.randint(1, LARGEST_COUNT)
 
@@ -44,8 +50,11 @@ def item(rng: Random, blanks: str) -> str:
     members = [f'"key"{spaces(rng, blanks)}:{spaces(rng, blanks)}{text}']
     if rng.random() < 0.7:
         members.append(f'"count"{spaces(rng, blanks)}:{spaces(rng, blanks)}{count(rng)}')
+    if rng.random() < 0.5:
+        name = json.dumps(user(rng), ensure_ascii=rng.random() < 0.05)
+        members.append(f'"user"{spaces(rng, blanks)}:{spaces(rng, blanks)}{name}')
     if rng.random() < 0.3:
-        members.reverse()
+        rng.shuffle(members)
     if rng.random() < 0.02:
         members.append(rng.choice(members))
     return "{" + ",".join(f"{spaces(rng, blanks)}{member}{spaces(rng, blanks)}" for member in members) + "}"

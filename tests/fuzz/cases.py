@@ -1,5 +1,6 @@
 """One case of each kind from a seed. A case knows its input, which `repr` shows, and checks the kernel on it."""
 
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,11 +8,11 @@ from random import Random
 
 from app.core import kernel
 from app.core.errors import BadState
-from app.core.kernel import folding, scanning
+from app.core.kernel import allowances, folding, scanning, twin
 from app.core.sketches.order import Order, multipliers
 from app.core.sketches.state import NARROW, decode_as, encode
 from app.core.sketches.stream import StreamSketch
-from tests.core.kernel.reading import events_in
+from tests.core.kernel.reading import named_in
 from tests.fuzz import bodies, states
 from tests.fuzz.states import Pairs
 
@@ -21,6 +22,12 @@ _SCANNERS: dict[str, Callable[[bytes, int], scanning.Batch | None]] = {
     "lines": scanning.scan_lines,
 }
 
+
+_Grant = tuple[bytes, bytes, bytes, int]  # indexes, wanted, fingerprints, limit
+Step = _Grant | bytes  # or entries
+
+_LIMITS = (1, 2, 5, 1000, 65_535)
+_WANTED = (0, 1, 1, 2, 3, 1000, 65_535, 65_536, 2**31 - 1, 2**32 - 1)
 
 Outcomes = Counter[str]
 
@@ -61,10 +68,11 @@ class Body:
             batch = _SCANNERS[self.kind](body, self.max_items)
             if batch is not None:
                 found = batch.pairs()
-                require(found == events_in(self.kind, body, self.max_items), f"the scanner reads what is in {body!r}")
+                named = [(*pair, user) for pair, user in zip(found, batch.users(), strict=True)]
+                require(named == named_in(self.kind, body, self.max_items), f"the scanner reads what is in {body!r}")
                 require(len(batch) == len(found), "a batch knows its length")
                 require(batch.events == sum(count for _, count in found), "a batch knows its events")
-                yield batch
+                yield _check_people(batch, self.secret, self.k)
 
 
 @dataclass(frozen=True)
@@ -145,10 +153,86 @@ def _check_fold(stored: bytes, secret: bytes, batches: list[scanning.Batch]) -> 
     return fold.state()
 
 
-Case = Body | Folded | Damaged
+def _check_people(batch: scanning.Batch, secret: bytes, limit: int) -> scanning.Batch:
+    """What counts of the batch if a person has so many events; all of it if it does not name everybody."""
+    plain = twin.Batch(batch.pairs(), batch.users())
+    require(batch.unnamed(3) == plain.unnamed(3), "a batch knows who is not named")
+    names, indexes = batch.people(multipliers(secret))
+    require((names, indexes) == plain.people(b""), "a batch knows its people")
+    require(batch.counts() == plain.counts(), "a batch knows its counts")
+    if batch.unnamed(1):
+        return batch
+    found = allowances.fingerprints(names, 2 * secret)
+    require(found == twin.fingerprints(names, 2 * secret), "fingerprints are those of the twin")
+    granted, _ = allowances.Allowances().grant(indexes, batch.counts(), found, limit)
+    require(granted == twin.Allowances().grant(indexes, batch.counts(), found, limit)[0], "grants are the twin's")
+    kept, expected = batch.limited(granted), plain.limited(granted)
+    require((kept.pairs(), kept.users()) == (expected.pairs(), expected.users()), "what is kept is what the twin keeps")
+    return kept
+
+
+@dataclass(frozen=True)
+class Granted:
+    """Grants and what is learnt between them, as the twin does it."""
+
+    steps: list[Step]
+
+    @classmethod
+    def drawn(cls, rng: Random) -> "Granted":
+        return cls([_step(rng) for _ in range(rng.randint(1, 12))])
+
+    def check(self) -> Outcomes:
+        ours, plain = allowances.Allowances(), twin.Allowances()
+        return Counter(self._outcome(step, ours, plain) for step in self.steps)
+
+    def _outcome(self, step: Step, ours: allowances.Allowances, plain: twin.Allowances) -> str:
+        try:
+            if isinstance(step, bytes):
+                ours.learn(step)
+                plain.learn(step)
+                outcome = "entries learnt"
+            else:
+                require(ours.grant(*step) == plain.grant(*step), "grants are the twin's")
+                outcome = "allowances granted"
+        except ValueError:
+            outcome = "wrong numbers refused"
+        require(_known(ours) == _known(plain), "both know the same")
+        require(len(ours) == len(_known(plain)), "a table knows its length")
+        return outcome
+
+
+def _step(rng: Random) -> Step:
+    number = rng.choice((1, 3, 10, 1500))
+    if rng.random() < 0.4:
+        entries = b"".join(_person(rng) + struct.pack("<H", rng.choice((1, 5, 65_535))) for _ in range(number))
+        return entries[: rng.randint(0, len(entries))] if rng.random() < 0.1 else entries
+    people = [_person(rng) for _ in range(number)]
+    items = rng.randint(0, 2 * number)
+    beyond = number + 1 if rng.random() < 0.05 else number
+    indexes = struct.pack(f"<{items}I", *(rng.randrange(beyond) for _ in range(items)))
+    wanted = struct.pack(f"<{items}I", *(rng.choice(_WANTED) for _ in range(items)))
+    if rng.random() < 0.05:
+        wanted = wanted[4:]
+    return indexes, wanted, b"".join(people), rng.choice(_LIMITS)
+
+
+def _person(rng: Random) -> bytes:
+    """One of a few; one that meets others in the table; or anybody."""
+    kind = rng.random()
+    if kind < 0.4:
+        return Random(rng.randrange(12)).randbytes(12)
+    return bytes(8) + rng.randbytes(4) if kind < 0.6 else rng.randbytes(12)
+
+
+def _known(table: kernel.Allowances) -> dict[bytes, int]:
+    return dict(struct.iter_unpack("<12sH", table.entries()))
+
+
+Case = Body | Folded | Damaged | Granted
 
 
 def case_of(seed: int) -> Case:
     rng = Random(seed)
-    kind: type[Body] | type[Folded] | type[Damaged] = rng.choices((Body, Folded, Damaged), (6, 2, 2))[0]
+    kinds = (Body, Folded, Damaged, Granted)
+    kind: type[Body] | type[Folded] | type[Damaged] | type[Granted] = rng.choices(kinds, (6, 2, 2, 2))[0]
     return kind.drawn(rng)

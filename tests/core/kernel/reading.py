@@ -5,10 +5,17 @@ from collections.abc import Callable
 from typing import Any
 
 Events = list[tuple[str, int]]
+Named = list[tuple[str, int, str | None]]  # with who sent each, if that is said
 
 
 def events_in(kind: str, body: bytes, max_items: int) -> Events | None:
     """The events, or None of a body that must be refused."""
+    named = named_in(kind, body, max_items)
+    return None if named is None else [(key, count) for key, count, _ in named]
+
+
+def named_in(kind: str, body: bytes, max_items: int) -> Named | None:
+    """The events and who sent them."""
     try:
         items = _ITEMS[kind](body.decode("utf-8"))
         return [_event(item) for item in items] if len(items) <= max_items else None
@@ -42,15 +49,15 @@ def _split(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _event(item: Any) -> tuple[str, int]:
-    key, count = (item, 1) if type(item) is str else (item.pop("key"), item.pop("count", 1))
-    if type(item) is dict and item:
+def _event(item: Any) -> tuple[str, int, str | None]:
+    members = {"key": item} if type(item) is str else dict(item.items())
+    key, count, user = members.pop("key"), members.pop("count", 1), members.pop("user", "nobody")
+    if members or type(count) is not int or not 1 <= count <= 2**31 - 1:
         raise ValueError
-    if type(key) is not str or type(count) is not int:
-        raise TypeError
-    if not 1 <= len(key.encode()) <= 512 or not 1 <= count <= 2**31 - 1:
-        raise ValueError
-    return key, count
+    for text in (key, user):
+        if type(text) is not str or not 1 <= len(text.encode()) <= 512:
+            raise ValueError
+    return key, count, user if type(item) is dict and "user" in item else None
 
 
 _ITEMS: dict[str, Callable[[str], list[Any]]] = {"json": _json, "ndjson": _ndjson, "lines": _lines}

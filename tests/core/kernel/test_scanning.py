@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from app.api.decoding import decode_events
 from app.core import kernel
 from app.core.errors import BadBatch
-from tests.core.kernel.native import Events, compiled_only
-from tests.core.kernel.reading import events_in
+from app.core.kernel import twin
+from tests.core.kernel.native import EQUAL_HASHES, KEYED, Events, compiled_only
+from tests.core.kernel.reading import Named, events_in, named_in
 from tests.fuzz.bodies import BODIES, PIECES, variants
 
 pytestmark = compiled_only
@@ -35,7 +36,12 @@ def scanned(kind: str, body: bytes, max_items: int = MANY) -> Events | None:
         return None
     assert len(batch) == len(batch.pairs())
     assert batch.events == sum(count for _, count in batch.pairs())
+    assert named(batch) == named_in(kind, body, max_items)
     return batch.pairs()
+
+
+def named(batch: kernel.Batch) -> Named:
+    return [(key, count, user) for (key, count), user in zip(batch.pairs(), batch.users(), strict=True)]
 
 
 def carefully_read(kind: str, body: bytes, max_items: int = MANY) -> Events | None:
@@ -43,10 +49,11 @@ def carefully_read(kind: str, body: bytes, max_items: int = MANY) -> Events | No
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(kernel, "NATIVE", False)
         try:
-            batch: Any = decode_events(CONTENT_TYPES[kind], "", body, max_items=max_items, max_bytes=10**6)
+            batch = decode_events(CONTENT_TYPES[kind], "", body, max_items=max_items, max_bytes=10**6)
         except BadBatch:
             return None
-    return list(batch if isinstance(batch, list) else batch.pairs())
+    assert named(batch) == named_in(kind, body, max_items)
+    return batch.pairs()
 
 
 # Plain bodies are taken
@@ -66,7 +73,16 @@ PLAIN: dict[tuple[str, bytes], Events] = {
     ("json", b'{"events":["' + b"x" * 512 + b'"]}'): [("x" * 512, 1)],
     ("json", b'{"events":[{"key":"' + "é".encode() * 256 + b'"}]}'): [("é" * 256, 1)],
     ("json", b'{"events":["key","count","events"]}'): [("key", 1), ("count", 1), ("events", 1)],
+    ("json", b'{"events":[{"user":"u","key":"a"},{"key":"b","user":"v","count":2},"c"]}'): [
+        ("a", 1),
+        ("b", 2),
+        ("c", 1),
+    ],
+    ("json", b'{"events":[{ "count" : 3 ,\n"user"\t: "key" , "key":"user" }]}'): [("user", 3)],
+    ("json", '{"events":[{"user":"é\u2028","key":"a"}]}'.encode()): [("a", 1)],
+    ("json", b'{"events":[{"user":"' + b"u" * 512 + b'","key":"a"}]}'): [("a", 1)],
     ("ndjson", b""): [],
+    ("ndjson", b'{"user":"u","key":"a"}\n"b"\n{"key":"a", "user":"v"}'): [("a", 1), ("b", 1), ("a", 1)],
     ("ndjson", b'"a"'): [("a", 1)],
     ("ndjson", b'"a"\n'): [("a", 1)],
     ("ndjson", b'"a"\n{"key":"b","count":2}\n'): [("a", 1), ("b", 2)],
@@ -133,6 +149,9 @@ READ_CAREFULLY: dict[tuple[str, bytes], Events] = {  # which it takes
     ("json", b'{"events":[{"key":"a","key":"b"}]}'): [("b", 1)],
     ("json", b'{"events":[{"key":"a","count":1,"count":2}]}'): [("a", 2)],
     ("json", b'{"events":["a"],"events":["b"]}'): [("b", 1)],
+    ("json", b'{"events":[{"key":"a","user":"u","user":"v"}]}'): [("a", 1)],
+    ("json", b'{"events":[{"key":"a","us\\u0065r":"u"}]}'): [("a", 1)],
+    ("json", b'{"events":[{"key":"a","user":"\\u0000"}]}'): [("a", 1)],
     ("ndjson", b'"\\""'): [('"', 1)],
 }
 REFUSED = [
@@ -165,6 +184,16 @@ REFUSED = [
     *(("json", b'{"events":[{"key":' + key + b"}]}") for key in (b"1", b"null", b'""', b"[]", b'{"key":"a"}', b"")),
     *(("json", b'{"events":[' + item + b"]}") for item in (b'{"key" "a"}', b'{"key":"a""count":1}', b'{,"key":"a"}')),
     *(("json", b'{"events":[' + item + b"]}") for item in (b'{"key":"a",}', b'{"key":"a","b":1}', b'{"keys":"a"}')),
+    *(
+        ("json", b'{"events":[{"key":"a","user":' + user + b"}]}")
+        for user in (b'""', b"1", b"null", b"true", b"[]", b'{"user":"u"}', b"", b'"u', b'"' + b"u" * 513 + b'"')
+    ),
+    *(
+        ("json", b'{"events":[' + item + b"]}")
+        for item in (b'{"user":"u"}', b'{"user":"u","count":1}', b'{"users":"u"}')
+    ),
+    *(("json", b'{"events":[' + item + b"]}") for item in (b'{"user":"\xff","key":"a"}', b'{"User":"u","key":"a"}')),
+    *(("ndjson", body) for body in (b'{"user":"u"}', b'{"key":"a","user":"u\n"}', b'{"key":"a","user":""}')),
     *(("ndjson", body) for body in (b"\n", b'"a"\n\n', b'\n"a"', b'"a"\n\n"b"', b'"a"\n \n', b'"a"\n\t', b" ")),
     *(
         ("ndjson", body)
@@ -209,8 +238,10 @@ def test_as_many_items_as_are_allowed_are_taken_and_not_one_more(kind: str) -> N
 @EACH_KIND
 def test_a_body_cut_anywhere_is_read_as_the_careful_reader_reads_what_is_left(kind: str) -> None:
     body = {
-        "json": ' {"events" : ["a", {"key": "é", "count": 12} , {"count":3,"key":"longer than one word"}]} '.encode(),
-        "ndjson": '"a"\r\n {"key": "é", "count": 12}\n{"count":3,"key":"longer than one word"}\n'.encode(),
+        "json": (
+            ' {"events" : ["a", {"key": "é", "count": 12} , {"count":3,"user": "ü","key":"longer than one word"}]} '
+        ).encode(),
+        "ndjson": '"a"\r\n {"key": "é", "count": 12}\n{"count":3,"user": "ü","key":"longer than a word"}\n'.encode(),
         "lines": "a\r\né\nlonger than one word\n".encode(),
     }[kind]
     assert scanned(kind, body) is not None
@@ -222,8 +253,8 @@ def test_a_body_cut_anywhere_is_read_as_the_careful_reader_reads_what_is_left(ki
 @EACH_KIND
 def test_one_byte_set_to_any_value_is_read_as_the_careful_reader_reads_it(kind: str) -> None:
     body = {
-        "json": b'{"events":["ab",{"key":"c","count":12}]}',
-        "ndjson": b'"ab"\n{"key":"c","count":12}\n',
+        "json": b'{"events":["ab",{"key":"c","count":12,"user":"u"}]}',
+        "ndjson": b'"ab"\n{"user":"u","key":"c","count":12}\n',
         "lines": "ab\r\né\n".encode(),
     }[kind]
     taken = 0
@@ -261,8 +292,13 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=10) | st.samp
 )
 json_items = (
     texts
-    | st.fixed_dictionaries({"key": texts}, optional={"count": st.integers(-1, 20) | st.integers(0, 2**32)})
-    | st.fixed_dictionaries({}, optional={"key": texts, "count": st.floats(1, 9) | st.none(), "other": st.none()})
+    | st.fixed_dictionaries(
+        {"key": texts}, optional={"count": st.integers(-1, 20) | st.integers(0, 2**32), "user": texts}
+    )
+    | st.fixed_dictionaries(
+        {},
+        optional={"key": texts, "count": st.floats(1, 9) | st.none(), "user": texts | st.none(), "other": st.none()},
+    )
 )
 
 
@@ -303,3 +339,33 @@ def test_what_is_no_bytes_is_refused_by_its_type() -> None:
 def test_a_batch_outlives_the_body_that_it_was_read_from() -> None:
     batches = [kernel.scan_lines(b"key-%d\n" % number * 50, 50) for number in range(200)]
     assert all(batch and batch.pairs() == [(f"key-{number}", 1)] * 50 for number, batch in enumerate(batches))
+
+
+def test_people_of_a_scanned_body_are_those_of_a_batch_that_was_made() -> None:
+    items = [(f"key-{number}", 1 + number % 3, f"user-{number * number % 11}") for number in range(300)]
+    body = json.dumps({"events": [{"key": key, "count": count, "user": user} for key, count, user in items]}).encode()
+    batch = kernel.scan_json(body, MANY)
+    made = twin.Batch([(key, count) for key, count, _ in items], [user for _, _, user in items])
+    assert batch is not None
+    assert batch.people(KEYED.multipliers) == batch.people(EQUAL_HASHES.multipliers) == made.people(b"")
+    assert batch.counts() == made.counts()
+    granted = b"".join(number.to_bytes(4, "little") for number in [0, 1, 2] * 100)
+    limited = batch.limited(granted)
+    del batch, body
+    assert (limited.pairs(), limited.users()) == (made.limited(granted).pairs(), made.limited(granted).users())
+    assert limited.events == 300
+
+
+def test_people_are_not_asked_for_with_numbers_that_do_not_fit() -> None:
+    batch = kernel.batch_of([("a", 1)], ["u"])
+    for wrong in (b"", bytes(3), bytes(8)):
+        with pytest.raises(ValueError, match="one count for each item"):
+            batch.limited(wrong)
+    with pytest.raises(ValueError, match="multipliers"):
+        batch.people(bytes(16))
+
+
+def test_items_that_name_nobody_are_found_up_to_so_many() -> None:
+    batch = kernel.scan_ndjson(b'"a"\n{"key":"a","user":"u"}\n{"key":"a"}\n"a"\n', MANY)
+    assert batch is not None
+    assert [batch.unnamed(most) for most in (1, 2, 3, 9)] == [[0], [0, 2], [0, 2, 3], [0, 2, 3]]
