@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test lint types openapi migration lock bench bench-accuracy audit fuzz clean
+.PHONY: help setup serve demo test lint types openapi migration lock bench bench-accuracy audit fuzz clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ $(READY): requirements.lock pyproject.toml hatch_build.py $(wildcard app/core/ke
 
 serve: $(READY) ## run the service on http://127.0.0.1:8000 (PORT=… for another port)
 	$(BIN)/discreet serve $(if $(PORT),--port $(PORT))
+
+demo: $(READY) ## show all of it in seconds, on a throwaway server
+	$(BIN)/discreet demo
 
 test: $(READY) ## run every test, each database test on SQLite and on PostgreSQL
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup

@@ -1,62 +1,109 @@
-"""The command line: serve, migrate, ledger verify, ledger export, openapi."""
+"""The command line. Some commands serve and look after a database; the others ask a server, as any client does."""
 
 import argparse
 import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app import __version__
-from app.core.errors import Unavailable
-from app.settings import BadSetting, Settings
-from app.store.migrate import NewerSchema
+from app.client import demo, keys, ledgers, releases, sending, sketches
+from app.client.failures import Failure
+from app.client.terminal import note
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+_EPILOG = """\
+Commands that ask a server find it by DISCREET_URL and an API key in
+DISCREET_KEY, or by --url and --key. They print tables, and with --json the
+server's documents. Exit status: 0; 1 if refused or failed; 2 if misused.
+"""
 
 
 def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
-    os.umask(0o077)  # the database holds true counts: for this user's eyes only
     try:
-        settings = Settings.from_environment(os.environ)
-        options.run(settings, options)
-    except NewerSchema:
-        sys.exit("discreet: a newer version has migrated the database; run that version")
-    except BadSetting as error:
-        sys.exit(f"discreet: {error}")
-    except (Unavailable, OSError):
-        sys.exit("discreet: the database cannot be reached; check DISCREET_DATABASE_URL and that it runs")
+        options.run(options)
+    except Failure as failure:
+        note(f"discreet: {failure}")
+        sys.exit(failure.status)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # whoever read the result has enough of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="discreet", description="Private histograms of event streams.")
-    parser.add_argument("--version", action="version", version=f"discreet {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command")
+    parser = argparse.ArgumentParser(
+        prog="discreet",
+        description="Private histograms of event streams.",
+        epilog=_EPILOG,
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=18),
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"discreet {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command", title="commands")
+    demo.add(commands)
+    _add_serving(commands)
+    for of_a_server in (sketches, sending, releases, ledgers, keys):
+        of_a_server.add(commands)
+    return parser
 
+
+def _add_serving(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     serve = commands.add_parser("serve", help="migrate the database and answer HTTP")
     serve.add_argument("--host", help="default: DISCREET_HOST or 127.0.0.1")
     serve.add_argument("--port", type=int, help="default: DISCREET_PORT or 8000")
     serve.add_argument("--workers", type=int, help="processes; default: DISCREET_WORKERS or 1")
-    serve.set_defaults(run=_serve)
+    serve.set_defaults(run=_with_settings(_serve))
 
     migrate = commands.add_parser("migrate", help="bring the database schema up to date and stop")
-    migrate.set_defaults(run=_migrate)
+    migrate.set_defaults(run=_with_settings(_migrate))
 
     ledger = commands.add_parser("ledger", help="check or write out the ledgers, straight from the database")
     actions = ledger.add_subparsers(required=True, metavar="action")
     verify = actions.add_parser("verify", help="replay all entries; exit 1 and say what is wrong if anything is")
     verify.add_argument("--against", metavar="FILE", help="an earlier export, kept elsewhere")
-    verify.set_defaults(run=_verify)
+    verify.set_defaults(run=_with_settings(_verify))
     export = actions.add_parser("export", help="write all entries as JSON lines")
-    export.set_defaults(run=_export)
+    export.set_defaults(run=_with_settings(_export))
 
     openapi = commands.add_parser("openapi", help="print the OpenAPI document")
-    openapi.set_defaults(run=_openapi)
-    return parser
+    openapi.set_defaults(run=_with_settings(_openapi))
 
 
-def _serve(settings: Settings, options: argparse.Namespace) -> None:
-    import uvicorn  # here, so that the other commands start fast
+def _with_settings(
+    run: Callable[["Settings", argparse.Namespace], None],
+) -> Callable[[argparse.Namespace], None]:
+    """For the commands that open the database themselves."""
+
+    def ready(options: argparse.Namespace) -> None:
+        from app.core.errors import Unavailable  # here, and so below: commands that ask a server start fast
+        from app.settings import BadSetting, Settings
+        from app.store.migrate import NewerSchema
+
+        os.umask(0o077)  # the database holds true counts: for this user's eyes only
+        try:
+            run(Settings.from_environment(os.environ), options)
+        except NewerSchema:
+            sys.exit("discreet: a newer version has migrated the database; run that version")
+        except BadSetting as error:
+            sys.exit(f"discreet: {error}")
+        except BrokenPipeError:
+            raise
+        except (Unavailable, OSError):
+            sys.exit("discreet: the database cannot be reached; check DISCREET_DATABASE_URL and that it runs")
+
+    return ready
+
+
+def _serve(settings: "Settings", options: argparse.Namespace) -> None:
+    import uvicorn
 
     given = {name: value for name in ("host", "port", "workers") if (value := getattr(options, name)) is not None}
     settings = replace(settings, **given)
@@ -76,7 +123,7 @@ def _serve(settings: Settings, options: argparse.Namespace) -> None:
         )
 
 
-def _prepare(settings: Settings) -> None:
+def _prepare(settings: "Settings") -> None:
     """Schema and first key. Safe when several replicas start together."""
     from app.main import build_context
     from app.store.migrate import migrate
@@ -90,7 +137,7 @@ def _prepare(settings: Settings) -> None:
         print(f"Admin key, shown only now: {first.secret}", flush=True)
 
 
-def _migrate(settings: Settings, _options: argparse.Namespace) -> None:
+def _migrate(settings: "Settings", _options: argparse.Namespace) -> None:
     from app.store.database import Database
     from app.store.migrate import migrate
 
@@ -100,7 +147,7 @@ def _migrate(settings: Settings, _options: argparse.Namespace) -> None:
     print("The database schema is up to date.")
 
 
-def _verify(settings: Settings, options: argparse.Namespace) -> None:
+def _verify(settings: "Settings", options: argparse.Namespace) -> None:
     from app.main import build_context
     from app.usecases.audit_ledger import verify_ledgers
 
@@ -113,7 +160,7 @@ def _verify(settings: Settings, options: argparse.Namespace) -> None:
     print("The ledgers are intact.")
 
 
-def _export(settings: Settings, _options: argparse.Namespace) -> None:
+def _export(settings: "Settings", _options: argparse.Namespace) -> None:
     from app.main import build_context
     from app.usecases.audit_ledger import export_ledgers
 
@@ -123,7 +170,7 @@ def _export(settings: Settings, _options: argparse.Namespace) -> None:
     context.database.close()
 
 
-def _openapi(settings: Settings, _options: argparse.Namespace) -> None:
+def _openapi(settings: "Settings", _options: argparse.Namespace) -> None:
     from app.main import build_context, create_app
 
     with tempfile.TemporaryDirectory() as nowhere:  # the document needs no database, but an app has one

@@ -77,3 +77,29 @@ def test_the_database_file_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 def test_the_version_is_told() -> None:
     assert _discreet("sqlite:///unused", "--version").stdout == f"discreet {__version__}\n"
+
+
+def test_commands_that_ask_a_server_need_no_database_and_start_fast() -> None:
+    asked = _discreet("mysql://not/ours", "sketches", "list", "--key", "a key", "--url", "http://127.0.0.1:1")
+    assert asked.returncode == 1
+    assert "No server answers at http://127.0.0.1:1" in asked.stderr
+    code = "import sys, app.cli; print({'fastapi', 'numpy', 'sqlalchemy'} & set(sys.modules))"
+    imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert imported.stdout == "set()\n"
+
+
+def test_the_help_names_every_command() -> None:
+    shown = _discreet("sqlite:///unused", "--help").stdout
+    for command in (
+        "demo",
+        "serve",
+        "ledger",
+        "sketches",
+        "ingest",
+        "plan",
+        "snapshot",
+        "histogram",
+        "ledgers",
+        "keys",
+    ):
+        assert f"\n    {command} " in shown

@@ -1,0 +1,104 @@
+"""discreet ledgers create | list | show | entries | report | set-budget."""
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from app.client.commands import LEDGER, Group, command, given, group, show
+from app.client.connection import Api, at
+from app.client.pictures import wrapped
+from app.client.tables import amount, facts, moment, table
+
+_HEADINGS = ("name", "accountant", "ε left", "of", "δ left", "of", "more like the last")
+
+
+def add(commands: Group) -> None:
+    actions = group(commands, "ledgers", "make, list, show and change budgets, on a server")
+    create = command(actions, "create", "make a budget that several sketches may share", _create)
+    _add_total(create)
+    create.add_argument("--accountant", choices=("basic", "zcdp"), help="how costs add up; default: basic")
+    create.add_argument("--max-contributions", type=int, metavar="M", help="of a person to all its sketches together")
+    create.add_argument("--unit", choices=("event", "user"), default="event", help="of --max-contributions")
+    command(actions, "list", "list the ledgers", _list)
+    for name, words, run in (
+        ("show", "show total, spent and left", _show),
+        ("entries", "list the payments and changes, oldest first", _entries),
+        ("report", "state the guarantee that holds for all releases together", _report),
+    ):
+        command(actions, name, words, run).add_argument("name", help=LEDGER)
+    change = command(actions, "set-budget", "give a ledger another total, never below what is spent", _set_budget)
+    _add_total(change)
+    change.add_argument("--reason", required=True, help="stays in the ledger for good")
+
+
+def _add_total(parser: ArgumentParser) -> None:
+    parser.add_argument("name", help=LEDGER)
+    parser.add_argument("--epsilon", required=True, help="the total")
+    parser.add_argument("--delta", required=True, help="the total")
+
+
+def _create(api: Api, options: Namespace) -> None:
+    body = given(options, "epsilon", "delta", "accountant")
+    if options.max_contributions is not None:
+        body["contributions"] = {"unit": options.unit, "max": options.max_contributions}
+    ledger = api.put(at("ledgers", options.name), body)
+    show(options, ledger, lambda: _facts(ledger))
+
+
+def _set_budget(api: Api, options: Namespace) -> None:
+    ledger = api.post(at("ledgers", options.name, "budget"), given(options, "epsilon", "delta", "reason"))
+    show(options, ledger, lambda: _facts(ledger))
+
+
+def _list(api: Api, options: Namespace) -> None:
+    page = api.whole(at("ledgers"))
+    show(options, page, lambda: table(_HEADINGS, [_row(ledger) for ledger in page["items"]], empty="No ledgers."))
+
+
+def _show(api: Api, options: Namespace) -> None:
+    ledger = api.get(at("ledgers", options.name))
+    show(options, ledger, lambda: _facts(ledger))
+
+
+def _entries(api: Api, options: Namespace) -> None:
+    page = api.whole(at("ledgers", options.name, "entries"))
+    headings = ("number", "kind", "when", "ε", "δ", "mechanism", "for")
+    show(options, page, lambda: table(headings, [_entry(entry) for entry in page["items"]], empty="No entries."))
+
+
+def _report(api: Api, options: Namespace) -> None:
+    report = api.get(at("ledgers", options.name, "report"))
+    show(options, report, lambda: "\n".join(_statement(report)))
+
+
+def _statement(report: dict[str, Any]) -> list[str]:
+    numerical = report["numerical"]
+    tighter = wrapped(f"Numerically: {amount(numerical)}. {numerical['note']}") if numerical else []
+    return [*wrapped(report["statement"]), *tighter]
+
+
+def _row(ledger: dict[str, Any]) -> list[object]:
+    left, total = ledger["remaining"], ledger["total"]
+    amounts = (left["epsilon"], total["epsilon"], left["delta"], total["delta"])
+    return [ledger["name"], ledger["accountant"], *amounts, ledger["releases_like_the_last"]]
+
+
+def _entry(entry: dict[str, Any]) -> list[object]:
+    paid_for = entry["snapshot"] or entry["reason"]
+    numbers = (entry["epsilon"], entry["delta"])
+    return [entry["number"], entry["kind"], moment(entry["created_at"]), *numbers, entry["mechanism"], paid_for]
+
+
+def _facts(ledger: dict[str, Any]) -> str:
+    bound = ledger["contributions"]
+    return facts(
+        {
+            "ledger": ledger["name"],
+            "accountant": ledger["accountant"],
+            "total": amount(ledger["total"]),
+            "spent": amount(ledger["spent"]) + (f" (ρ = {ledger['rho']})" if ledger["rho"] else ""),
+            "left": amount(ledger["remaining"]),
+            "releases like the last": ledger["releases_like_the_last"],
+            "of a person": f"up to {bound['max']}, unit {bound['unit']}, in all its sketches" if bound else None,
+            "created": moment(ledger["created_at"]),
+        }
+    )

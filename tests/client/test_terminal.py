@@ -1,0 +1,136 @@
+"""What is drawn fits the terminal, in the letters that it has, with colour only where somebody sees it."""
+
+import io
+import sys
+from typing import Any
+
+import pytest
+
+from app.client.bars import ASCII, BLOCKS, Bar, Ink, Scale, axis, drawn
+from app.client.pictures import histogram
+from app.client.progress import Progress
+from app.client.tables import table
+from app.client.terminal import columns, fitted, out
+
+SNAPSHOT: dict[str, Any] = {
+    "sketch": "views",
+    "created_at": "2026-11-16T10:00:00Z",
+    "mechanism": "pmg",
+    "epsilon": "0.5",
+    "delta": "1e-6",
+    "beta": "0.05",
+    "parameters": {"threshold": 33},
+    "error_bound": {"noise_low": 54, "noise_high": 22, "sketch_low": 1},
+    "guarantee": "Protects any one event, at ε = 0.5.",
+    "histogram": [
+        {"key": "/home", "count": 1000, "low": 900, "high": 1100},
+        {"key": "/" + "long" * 40, "count": 500, "low": 400, "high": 600},
+        {"key": "日本語のページ", "count": 300, "low": 200, "high": 400},
+        {"key": "\x1b[31mred\nred", "count": 40, "low": 20, "high": 140},
+    ],
+}
+
+
+class Terminal(io.TextIOWrapper):
+    def __init__(self, encoding: str, *, tty: bool) -> None:
+        super().__init__(io.BytesIO(), encoding, newline="")
+        self._tty = tty
+
+    def isatty(self) -> bool:
+        return self._tty
+
+    @property
+    def shown(self) -> str:
+        self.seek(0)
+        return self.read()
+
+
+def _terminal(
+    monkeypatch: pytest.MonkeyPatch, encoding: str = "utf-8", *, tty: bool = False, width: int = 80
+) -> Terminal:
+    terminal = Terminal(encoding, tty=tty)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return terminal
+
+
+@pytest.mark.parametrize(("encoding", "pen"), [("utf-8", BLOCKS), ("ascii", ASCII), ("latin-1", ASCII)])
+def test_a_bar_is_filled_to_its_low_end_and_crossed_at_its_count(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, pen: Ink
+) -> None:
+    _terminal(monkeypatch, encoding)
+    scale = Scale.linear(10, 10)
+    whole = pen.full * 4 + pen.left + pen.line + pen.middle + pen.line + pen.right + " "
+    assert drawn(Bar(6, 4, 8), scale) == whole
+    assert drawn(Bar(6, 6, 6), scale, cut=9) == pen.full * 7 + "  " + pen.cut
+    assert drawn(Bar(6, 4, None), scale).rstrip() == pen.full * 4 + pen.left + pen.line * 2 + pen.unknown
+    assert drawn(Bar(60, 61, 62), scale) == pen.full * 9 + pen.right
+    assert drawn(Bar(-3, -9, 3), scale)[0] == pen.left
+
+
+def test_ticks_lie_where_their_counts_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    _terminal(monkeypatch)
+    scale = Scale.logarithmic(40, 50_000)
+    line = axis(scale, (1, 10, 100, 1_000, 10_000))
+    assert line.split() == ["1", "10", "100", "1k", "10k"]
+    assert line.index("1k") == scale.column(1_000)
+    assert len(line) == 40
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_histogram_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, encoding: str, width: int) -> None:
+    terminal = _terminal(monkeypatch, encoding, width=width)
+    out(histogram(SNAPSHOT))
+    lines = terminal.shown.splitlines()
+    assert all(columns(line) <= min(width, 120) for line in lines[1:])
+    assert "\x1b" not in terminal.shown
+    assert any(line.startswith(("\ufffd[31mred", "?[31mred")) for line in lines)
+
+
+def test_the_sentences_below_it_are_its_bounds_and_its_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
+    _terminal(monkeypatch)
+    text = " ".join(histogram(SNAPSHOT).split())
+    assert "Counts below 33 are not reported. With probability 0.95" in text
+    assert "not reported is at most 55. Protects any one event, at ε = 0.5." in text
+    unbounded = SNAPSHOT | {"error_bound": {**SNAPSHOT["error_bound"], "sketch_low": None}, "histogram": []}
+    assert "no key to show" in histogram(unbounded)
+    assert "--expected-events" in histogram(unbounded)
+
+
+def test_many_keys_are_cut_with_a_word_on_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    _terminal(monkeypatch)
+    many = SNAPSHOT | {"histogram": [{"key": f"/{n}", "count": n, "low": n, "high": n + 9} for n in range(50, 100)]}
+    assert "and 30 more (--top 50 shows all)" in histogram(many)
+    assert "more (" not in histogram(many, most=50)
+
+
+def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    _terminal(monkeypatch, tty=True)
+    assert "\x1b[36m█" in histogram(SNAPSHOT)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in histogram(SNAPSHOT)
+
+
+def test_a_table_gives_way_in_its_widest_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    _terminal(monkeypatch, width=40)
+    lines = table(("name", "n"), [["x" * 90, 1_234_567], ["y", None]], empty="").splitlines()
+    assert [len(line) for line in lines] == [40, 40, 40]
+    assert lines[1].endswith("…  1,234,567")
+    assert table(("name",), [], empty="None.") == "None."
+    assert fitted("日本語", 5) == "日本…"
+
+
+def test_progress_is_for_whoever_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = _terminal(monkeypatch, tty=True)
+    with Progress("views") as progress:
+        progress.advance(5_000, 0.5)
+    assert "views  ████████████────────────  50%  5,000 events, " in watched.shown
+    assert watched.shown.endswith("\r\x1b[K")
+    unwatched = _terminal(monkeypatch)
+    with Progress("views") as progress:
+        progress.advance(5_000, None)
+    assert unwatched.shown == ""
