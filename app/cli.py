@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,6 +74,9 @@ def _add_serving(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     export = actions.add_parser("export", help="write all entries as JSON lines")
     export.set_defaults(run=_with_settings(_export))
 
+    doctor = commands.add_parser("doctor", help="look for what is wrong with this installation; exit 1 on a problem")
+    doctor.set_defaults(run=_with_settings(_doctor))
+
     openapi = commands.add_parser("openapi", help="print the OpenAPI document")
     openapi.set_defaults(run=_with_settings(_openapi))
 
@@ -105,22 +109,19 @@ def _with_settings(
 def _serve(settings: "Settings", options: argparse.Namespace) -> None:
     import uvicorn
 
+    from app import logs
+    from app.main import uvicorn_options
+
     given = {name: value for name in ("host", "port", "workers") if (value := getattr(options, name)) is not None}
     settings = replace(settings, **given)
+    logs.configure(settings.log_level, settings.log_format)
     _prepare(settings)
-    print(f"Discreet {__version__}: http://{settings.host}:{settings.port}/docs", flush=True)
-    with tempfile.TemporaryDirectory(prefix="discreet-metrics-") as shared:
-        if settings.workers > 1:
+    print(f"Discreet {__version__}: http://{settings.host}:{settings.port}", flush=True)
+    several = settings.workers > 1
+    with tempfile.TemporaryDirectory(prefix="discreet-metrics-") if several else nullcontext() as shared:
+        if shared:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared
-        uvicorn.run(
-            "app.main:serving",
-            factory=True,
-            host=settings.host,
-            port=settings.port,
-            workers=settings.workers,
-            server_header=False,
-            access_log=False,  # /metrics counts requests; a line for each would cost more than most of them
-        )
+        uvicorn.run("app.main:serving", **uvicorn_options(settings))
 
 
 def _prepare(settings: "Settings") -> None:
@@ -168,6 +169,12 @@ def _export(settings: "Settings", _options: argparse.Namespace) -> None:
     for line in export_ledgers(context):
         print(line)
     context.database.close()
+
+
+def _doctor(settings: "Settings", _options: argparse.Namespace) -> None:
+    from app.doctor import run
+
+    sys.exit(run(settings))
 
 
 def _openapi(settings: "Settings", _options: argparse.Namespace) -> None:

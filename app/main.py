@@ -12,9 +12,10 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app import __version__
-from app.api import errors, events, keys, ledgers, operations, sketches, snapshots
+from app import __version__, logs
+from app.api import errors, events, keys, ledgers, metrics, operations, sketches, snapshots
 from app.api.intake import Intake
+from app.api.limits import Connection, Limits
 from app.api.middleware import Guard
 from app.core import kernel
 from app.core.noise import SYSTEM_NOISE, Noise
@@ -53,6 +54,10 @@ _NO_TELEMETRY = {
 }
 
 _SWEEP_SECONDS = 15
+_KEEP_ALIVE_SECONDS = (
+    75  # longer than proxies do: a batch sent on a connection just closed may be sent, and count, twice
+)
+_SHUTDOWN_SECONDS = 25  # for requests in flight; orchestrators kill after 30
 
 log = logging.getLogger("discreet")
 
@@ -82,8 +87,17 @@ def build_context(settings: Settings, noise: Noise = SYSTEM_NOISE) -> Context:
 
 
 def create_app(settings: Settings, context: Context) -> FastAPI:
-    intake = Intake(max_body_bytes=settings.max_body_bytes, max_waiting_bytes=settings.max_waiting_bytes)
+    intake = Intake(
+        max_body_bytes=settings.max_body_bytes,
+        max_waiting_bytes=settings.max_waiting_bytes,
+        body_seconds=settings.body_seconds,
+    )
     ingest = events.Ingest(context, intake)
+    limits = Limits(
+        requests_per_minute=settings.requests_per_minute,
+        failures_per_minute=settings.failures_per_minute,
+        max_releases=settings.max_releases,
+    )
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -107,8 +121,9 @@ def create_app(settings: Settings, context: Context) -> FastAPI:
         telemetry=_NO_TELEMETRY,  # type: ignore[arg-type]  # it would export request bodies
     )
     app.state.context = context
-    app.add_middleware(Guard)
-    app.hot_path = events.HotPath(super(Service, app).__call__, ingest)
+    app.state.limits = limits
+    app.add_middleware(Guard, limits=limits, small_body_seconds=settings.body_seconds)
+    app.hot_path = events.HotPath(super(Service, app).__call__, ingest, limits)
     errors.install(app)
     for module in (ledgers, sketches, events, snapshots, keys, operations):
         app.include_router(module.router)
@@ -127,9 +142,26 @@ def _operation_id(route: APIRoute) -> str:
     return route.name
 
 
+def uvicorn_options(settings: Settings) -> dict[str, Any]:
+    """What `uvicorn.run("app.main:serving", …)` is given."""
+    return {
+        "factory": True,
+        "host": settings.host,
+        "port": settings.port,
+        "workers": settings.workers,
+        "http": Connection,
+        "server_header": False,
+        "access_log": False,  # /metrics counts requests; a line for each would cost more than most of them
+        "log_config": logs.configuration(settings.log_level, settings.log_format),
+        "timeout_keep_alive": _KEEP_ALIVE_SECONDS,
+        "timeout_graceful_shutdown": _SHUTDOWN_SECONDS,
+    }
+
+
 def serving() -> FastAPI:
     """What a worker runs; `discreet serve` has migrated the database before it starts one."""
     settings = Settings.from_environment(os.environ)
+    metrics.WORKERS.labels(__version__, "compiled" if kernel.NATIVE else "python").set(1)
     if not kernel.NATIVE:
         log.warning("the kernel is not compiled, so batches are read and folded in Python, many times slower")
     return create_app(settings, build_context(settings))

@@ -9,7 +9,18 @@ from app.core.sketches.stream import MAX_K
 
 _SMALLEST_ADMIN_KEY = 16
 _SMALLEST_USER_KEY = 32
-_TEXTS = ("database_url", "admin_key", "user_key", "user_key_file", "host")
+_TEXTS = ("database_url", "admin_key", "user_key", "user_key_file", "host", "log_level", "log_format")
+_FROM_ONE = (
+    "workers",
+    "max_body_bytes",
+    "max_batch_items",
+    "max_waiting_bytes",
+    "hot_bytes",
+    "body_seconds",
+    "max_releases",
+)
+_LOG_LEVELS = ("debug", "info", "warning", "error")
+_LOG_FORMATS = ("json", "text")
 
 
 class BadSetting(Exception):
@@ -30,6 +41,12 @@ class Settings:
     max_k: int = MAX_K
     max_waiting_bytes: int = 128 * 1024 * 1024
     hot_bytes: int = 256 * 1024 * 1024
+    body_seconds: int = 30
+    requests_per_minute: int = 0  # of one API key in one worker; 0: no limit
+    failures_per_minute: int = 30  # wrong keys from one address; 0: no limit
+    max_releases: int = 4  # at once in a worker
+    log_level: str = "info"
+    log_format: str = ""  # text on a terminal, else json
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
@@ -46,6 +63,7 @@ class Settings:
         self._check_keys()
         self._check_database()
         self._check_numbers()
+        self._check_logs()
 
     def _check_keys(self) -> None:
         key = self.admin_key
@@ -65,9 +83,18 @@ class Settings:
             raise BadSetting(f"DISCREET_MAX_K must be from 1 to {MAX_K}.")
         if not 0 <= self.port <= 65535:
             raise BadSetting("DISCREET_PORT must be from 0 to 65535.")
-        for name in ("workers", "max_body_bytes", "max_batch_items", "max_waiting_bytes", "hot_bytes"):
+        for name in _FROM_ONE:
             if getattr(self, name) < 1:
                 raise BadSetting(f"DISCREET_{name.upper()} must be at least 1.")
+        for name in ("requests_per_minute", "failures_per_minute"):
+            if getattr(self, name) < 0:
+                raise BadSetting(f"DISCREET_{name.upper()} must be 0, for no limit, or more.")
+
+    def _check_logs(self) -> None:
+        if self.log_level not in _LOG_LEVELS:
+            raise BadSetting(f"DISCREET_LOG_LEVEL must be one of {', '.join(_LOG_LEVELS)}.")
+        if self.log_format not in ("", *_LOG_FORMATS):
+            raise BadSetting(f"DISCREET_LOG_FORMAT must be one of {', '.join(_LOG_FORMATS)}.")
 
     @property
     def user_key_path(self) -> Path:

@@ -9,6 +9,12 @@ def test_the_defaults_are_an_embedded_database_on_this_machine_only() -> None:
     settings = Settings.from_environment({})
     assert settings.database_url == "sqlite:///data/discreet.db"
     assert (settings.host, settings.port, settings.workers) == ("127.0.0.1", 8000, 1)
+    assert (settings.body_seconds, settings.max_releases, settings.log_level) == (30, 4, "info")
+
+
+def test_zero_means_no_limit_on_how_often() -> None:
+    settings = Settings.from_environment({"DISCREET_REQUESTS_PER_MINUTE": "0", "DISCREET_FAILURES_PER_MINUTE": "0"})
+    assert (settings.requests_per_minute, settings.failures_per_minute) == (0, 0)
 
 
 def test_the_environment_overrides_them() -> None:
@@ -37,6 +43,12 @@ def test_the_environment_overrides_them() -> None:
         ("MAX_K", "65537"),
         ("MAX_BODY_BYTES", "-1"),
         ("MAX_BATCH_ITEMS", "0"),
+        ("BODY_SECONDS", "0"),
+        ("MAX_RELEASES", "0"),
+        ("REQUESTS_PER_MINUTE", "-1"),
+        ("FAILURES_PER_MINUTE", "many"),
+        ("LOG_LEVEL", "loud"),
+        ("LOG_FORMAT", "xml"),
         ("ADMIN_KEY", "short"),
         ("DATABASE_URL", "sqlite://"),
         ("DATABASE_URL", "sqlite:///:memory:"),

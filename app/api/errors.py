@@ -1,6 +1,6 @@
 """Refusals as RFC 9457 problems. One table says which status and slug each has; one handler renders it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from app.core import errors
 
@@ -26,6 +27,7 @@ PROBLEMS: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.UnknownSketch: (404, "unknown-sketch"),
     errors.UnknownSnapshot: (404, "unknown-snapshot"),
     errors.NotAcceptable: (406, "not-acceptable"),
+    errors.BodyTimeout: (408, "body-timeout"),
     errors.BudgetExhausted: (409, "budget-exhausted"),
     errors.Closed: (409, "closed"),
     errors.Conflict: (409, "conflict"),
@@ -36,6 +38,7 @@ PROBLEMS: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.InvalidRequest: (422, "invalid-request"),
     errors.KeyReused: (422, "key-reused"),
     errors.NoMechanism: (422, "no-mechanism"),
+    errors.TooManyRequests: (429, "too-many-requests"),
     errors.Overloaded: (503, "overloaded"),
     errors.WrongUserKey: (503, "wrong-user-key"),
     errors.Unavailable: (503, "unavailable"),
@@ -50,7 +53,11 @@ _EXAMPLES: dict[type[errors.Refusal], errors.Refusal] = {
         blocking=["page-views"],
     ),
 }
-_HEADERS: dict[int, dict[str, str]] = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
+_HEADERS: dict[int, dict[str, str]] = {
+    401: {"WWW-Authenticate": "Bearer"},
+    408: {"Connection": "close"},  # what else comes on it would be the rest of the body
+    503: {"Retry-After": "1"},
+}
 
 
 class Problem(BaseModel):
@@ -104,18 +111,44 @@ def _example(refusal: type[errors.Refusal]) -> dict[str, object]:
 
 
 def documented(document: dict[str, Any]) -> dict[str, Any]:
-    """FastAPI writes every model under the route's own media type; those of problems move under theirs."""
+    """FastAPI writes every model under the route's own media type; those of problems move under theirs. What the
+    middleware refuses is said here, for it knows no routes."""
     for path in document["paths"].values():
         for operation in path.values():
             for answer in operation["responses"].values():
                 if MEDIA_TYPE in answer.get("content", {}):
                     answer["content"][MEDIA_TYPE] |= answer["content"].pop("application/json", {})
+            known = operation["responses"] | dict(_of_the_middleware(operation))
+            operation["responses"] = {status: known[status] for status in sorted(known)}
     return document
 
 
-def problem(status: int, slug: str, title: str, detail: str, facts: Mapping[str, object] | None = None) -> JSONResponse:
-    body = _members(status, slug, title, detail, facts or {})
-    return JSONResponse(body, status, headers=_HEADERS.get(status), media_type=MEDIA_TYPE)
+def _of_the_middleware(operation: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """429 for whatever wants a key, 408 for whatever takes a body."""
+    for member, refusal in (("security", errors.TooManyRequests), ("requestBody", errors.BodyTimeout)):
+        if member in operation:
+            answer = _answer([refusal])
+            answer["content"][MEDIA_TYPE]["schema"] = {"$ref": f"#/components/schemas/{answer.pop('model').__name__}"}
+            yield str(PROBLEMS[refusal][0]), answer
+
+
+class ProblemResponse(JSONResponse):
+    """Leaves its slug in the scope, for the log and the metrics."""
+
+    media_type = MEDIA_TYPE
+    slug = ""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["problem"] = self.slug
+        await super().__call__(scope, receive, send)
+
+
+def problem(
+    status: int, slug: str, title: str, detail: str, facts: Mapping[str, object] | None = None
+) -> ProblemResponse:
+    answer = ProblemResponse(_members(status, slug, title, detail, facts or {}), status, headers=_HEADERS.get(status))
+    answer.slug = slug
+    return answer
 
 
 def _members(status: int, slug: str, title: str, detail: str, facts: Mapping[str, object]) -> dict[str, object]:
@@ -135,7 +168,10 @@ def _refused(_request: Request, error: Exception) -> JSONResponse:
 
 def refused(refusal: errors.Refusal) -> JSONResponse:
     status, slug = PROBLEMS[type(refusal)]
-    return problem(status, slug, refusal.title, refusal.detail, refusal.facts)
+    answer = problem(status, slug, refusal.title, refusal.detail, refusal.facts)
+    if isinstance(refusal, errors.TooManyRequests):
+        answer.headers["Retry-After"] = str(refusal.seconds)
+    return answer
 
 
 def _invalid(_request: Request, error: Exception) -> JSONResponse:
@@ -150,14 +186,16 @@ def _invalid(_request: Request, error: Exception) -> JSONResponse:
 
 def _http(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101
+    if error.status_code in _HTTP_REFUSALS:
+        return refused(_HTTP_REFUSALS[error.status_code](str(error.detail)))
     phrase = HTTPStatus(error.status_code).phrase
-    slug = _HTTP_SLUGS.get(error.status_code, phrase.lower().replace(" ", "-"))
+    slug = phrase.lower().replace(" ", "-")
     answer = problem(error.status_code, slug, phrase, _HTTP_DETAILS.get(error.status_code, str(error.detail)))
     answer.headers.update(error.headers or {})
     return answer
 
 
-_HTTP_SLUGS = {413: "body-too-large"}
+_HTTP_REFUSALS: dict[int, type[errors.Refusal]] = {408: errors.BodyTimeout, 413: errors.BodyTooLarge}
 _HTTP_DETAILS = {
     404: "There is nothing at this path; /docs lists what there is.",
     405: "This path does not take this method; /docs lists what it takes.",

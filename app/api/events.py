@@ -15,6 +15,7 @@ from app.api.dependencies import REQUEST_KEY, IngesterOfName, RequestKey, Sketch
 from app.api.errors import refused, responses
 from app.api.inputs import NAME
 from app.api.intake import Intake
+from app.api.limits import Limits
 from app.api.middleware import Guard
 from app.api.outputs import ReceiptOut
 from app.core.access import Principal
@@ -153,9 +154,9 @@ class HotPath:
     """Sends batches straight to `Ingest`, and everything else to the app: to be found among all routes, and to pass
     their layers, would cost a small batch more than to be counted."""
 
-    def __init__(self, app: ASGIApp, ingest: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, ingest: ASGIApp, limits: Limits) -> None:
         self.app = app
-        self.ingest = Guard(ingest, bound_bodies=False)
+        self.ingest = Guard(ingest, limits, small_body_seconds=None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = _PATH.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None

@@ -1,19 +1,23 @@
-"""Admission of bodies: their size is limited one by one, and what is in the process at once is limited in all."""
+"""Admission of bodies: size and time are limited one by one, and what is in the process at once is limited in all."""
 
+import asyncio
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from app.core.errors import BodyTooLarge, Overloaded
+from app.core.errors import BodyTimeout, BodyTooLarge, Overloaded
+
+_BODY_SECONDS = 30.0
 
 
 class Intake:
     """For the event loop's thread alone."""
 
-    def __init__(self, *, max_body_bytes: int, max_waiting_bytes: int) -> None:
+    def __init__(self, *, max_body_bytes: int, max_waiting_bytes: int, body_seconds: float = _BODY_SECONDS) -> None:
         self.max_body_bytes = max_body_bytes
+        self.patience = Patience(body_seconds)
         self._free = max_waiting_bytes
 
     def admit(self) -> "Admission":
@@ -28,6 +32,50 @@ class Intake:
 
     def give_back(self, size: int) -> None:
         self._free += size
+
+
+class Patience:
+    """Cancels a task that has waited for its body too long; as `asyncio.timeout`, but with one timer for all of them,
+    which costs a request a tenth of what its own would. For the event loop's thread alone."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._until: dict[asyncio.Task[Any], float] = {}  # in the order of time, since all are given the same
+        self._ended: set[asyncio.Task[Any]] = set()
+        self._armed: asyncio.AbstractEventLoop | None = None  # the loop that will look at the first of them
+
+    def begin(self) -> "asyncio.Task[Any] | None":
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
+        if task is not None:
+            self._until[task] = loop.time() + self.seconds
+            if self._armed is not loop:
+                self._arm(loop)
+        return task
+
+    def end(self, task: "asyncio.Task[Any] | None") -> None:
+        self._until.pop(task, None)  # type: ignore[arg-type]  # what is not there is not popped
+
+    def ended(self, task: "asyncio.Task[Any] | None") -> bool:
+        """Was it this that cancelled the task, and nobody else?"""
+        if task is None or task not in self._ended:
+            return False
+        self._ended.remove(task)
+        return task.uncancel() == 0
+
+    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._armed = loop
+        loop.call_at(next(iter(self._until.values())), self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._armed = None
+        for task, until in list(self._until.items()):
+            if until > loop.time():
+                self._arm(loop)
+                return
+            del self._until[task]
+            self._ended.add(task)
+            task.cancel()
 
 
 class Admission:
@@ -48,10 +96,24 @@ class Admission:
         self._taken += size
 
     async def body(self, receive: Receive, declared: int | None) -> bytes:
-        """The whole body, refused as soon as it is known to be too large, by its declared or by its real length."""
-        limit = self._intake.max_body_bytes
+        """The whole body, refused as soon as it is known to be too large, by its declared or by its real length, or
+        when its time is over: what half a batch holds, others could use."""
+        limit, patience = self._intake.max_body_bytes, self._intake.patience
         if declared is not None and declared > limit:
             raise _too_large(limit)
+        task = patience.begin()
+        try:
+            return await self._received(receive, limit)
+        except asyncio.CancelledError:
+            if not patience.ended(task):
+                raise
+            raise BodyTimeout(
+                f"A request body must arrive within {patience.seconds:g} s. Nothing of the batch was counted."
+            ) from None
+        finally:
+            patience.end(task)
+
+    async def _received(self, receive: Receive, limit: int) -> bytes:
         chunks: list[bytes] = []
         received = 0
         while True:

@@ -17,6 +17,7 @@ from app.api.dependencies import (
 )
 from app.api.errors import Responses, responses
 from app.api.inputs import ParametersPlanIn, PlanIn, SnapshotIn, example
+from app.api.limits import ReleaseTurn
 from app.api.outputs import PageOut, PlanOut, SnapshotOut, SnapshotSummaryOut
 from app.api.rendering import rendered
 from app.core.errors import (
@@ -26,6 +27,7 @@ from app.core.errors import (
     NoMechanism,
     NoSnapshot,
     NotAcceptable,
+    Overloaded,
     UnknownSketch,
     UnknownSnapshot,
 )
@@ -79,20 +81,22 @@ def plan_snapshot(name: SketchName, body: PlanIn, app: AppContext, caller: Reade
     tags=["snapshots"],
     status_code=201,
     openapi_extra=example({**_TERMS, "mechanism": "auto"}),
-    responses=responses(UnknownSketch, BudgetExhausted, InvalidNumber, KeyReused, NoMechanism),
+    responses=responses(UnknownSketch, BudgetExhausted, InvalidNumber, KeyReused, NoMechanism, Overloaded),
 )
 def create_snapshot(
     name: SketchName,
     body: SnapshotIn,
     app: AppContext,
     caller: ReleaserOfName,
+    turn: ReleaseTurn,
     response: Response,
     idempotency_key: RequestKey = None,
 ) -> SnapshotOut:
     """One private release: charge, add noise, store, answer. Needs `release`.
 
     With an `Idempotency-Key`, a repeated request gets the same snapshot, without new noise or charge. A release that
-    the budget does not cover is refused with 409 and charges nothing.
+    the budget does not cover is refused with 409 and charges nothing. So does 503 `overloaded`: other releases are
+    running, send it again after `Retry-After`.
     """
     claim = claim_of(caller, "snapshot", name, idempotency_key, body.model_dump_json().encode())
     snapshot = release_snapshot(app, name, body.terms(), body.mechanism, claim)

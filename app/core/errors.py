@@ -90,12 +90,24 @@ class BodyTooLarge(Refusal):
     title = "The request body is too large"
 
 
+class BodyTimeout(Refusal):
+    title = "The request body did not arrive in time"
+
+
 class BadState(Refusal):
     title = "The bytes are not a sketch state"
 
 
+class TooManyRequests(Refusal):
+    title = "Too many requests in a short time"
+
+    def __init__(self, detail: str, seconds: int = 1) -> None:
+        super().__init__(detail)
+        self.seconds = seconds  # until the next is welcome
+
+
 class Overloaded(Refusal):
-    title = "Too much is waiting to be counted"
+    title = "Too much is going on at once"
 
 
 class Unavailable(Refusal):

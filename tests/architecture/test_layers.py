@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "api": {"api", "usecases", "core"},
     "client": {"client"},  # speaks HTTP like anybody else
 }
-SEE_EVERYTHING = {"main", "cli"}
+SEE_EVERYTHING = {"main", "cli", "doctor"}
 
 PARTS = ["What the caller must ensure", "What is promised", "Why", "What is not covered"]
 

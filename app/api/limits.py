@@ -1,0 +1,234 @@
+"""How often and how much at once: requests of a key, wrong keys of an address, releases, and what a connection may send
+before it has asked for anything. In this process alone.
+
+Nothing here looks at events, so a refusal tells nothing about them. Counts are in memory and bounded: with several
+workers each has its own, and a restart forgets them.
+"""
+
+import asyncio
+import json
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from ipaddress import IPv6Address
+from math import ceil
+from typing import Annotated
+
+from fastapi import Depends
+from starlette.requests import Request
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from app.core.errors import Overloaded, TooManyRequests
+
+_MOST_KNOWN = 10_000
+_MINUTE = 60.0
+_MOST_WAITING = 100
+_TURN_SECONDS = 5.0
+_HEAD_BYTES = 64 * 1024
+_HEAD_SECONDS = 30.0
+
+
+class Buckets:
+    """For each of many, so many a minute; who was quiet may take a minute's worth at once.
+
+    A token bucket, kept as the moment at which it will be full again. The one not used for longest is forgotten first.
+    """
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval = _MINUTE / per_minute
+        self._clock = clock
+        self._full_at: OrderedDict[bytes | str, float] = OrderedDict()
+
+    def wait(self, who: bytes | str) -> float:
+        """Seconds until there is one to take; 0 if there is."""
+        now = self._clock()
+        return max(0.0, self._full_at.get(who, now) - now + self._interval - _MINUTE)
+
+    def take(self, who: bytes | str) -> None:
+        now = self._clock()
+        self._full_at[who] = max(self._full_at.get(who, now), now) + self._interval
+        self._full_at.move_to_end(who)
+        if len(self._full_at) > _MOST_KNOWN:
+            self._full_at.popitem(last=False)
+
+    def forget(self, who: bytes | str) -> None:
+        self._full_at.pop(who, None)
+
+
+class Limits:
+    """One for the app. For the event loop's thread alone."""
+
+    def __init__(
+        self,
+        *,
+        requests_per_minute: int,
+        failures_per_minute: int,
+        max_releases: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._requests = Buckets(requests_per_minute, clock) if requests_per_minute else None
+        self._failures = Buckets(failures_per_minute, clock) if failures_per_minute else None
+        self._recognised: OrderedDict[bytes, None] = OrderedDict()
+        self._releases = asyncio.BoundedSemaphore(max_releases)
+        self._waiting = 0  # for their turn to release
+
+    def admit(self, authorization: bytes, client: tuple[str, int] | None) -> bytes:
+        """Before anything is done for a request. Gives back who presents a key, as a hash; nothing where none is.
+
+        An address that has sent many wrong keys is not asked again for a while, except for keys that were right
+        before: it may be a proxy's, and stand for many.
+        """
+        presented = _presented(authorization)
+        if not presented:
+            return b""
+        if self._failures is not None and presented not in self._recognised:
+            _refuse_while(self._failures.wait(_address(client)), "Many wrong keys came from this address.")
+        if self._requests is not None:
+            _refuse_while(self._requests.wait(presented), "This key has sent too many requests.")
+            self._requests.take(presented)
+        return presented
+
+    def wrong(self, presented: bytes, client: tuple[str, int] | None) -> None:
+        """The key that was presented is not valid."""
+        self._recognised.pop(presented, None)
+        if self._requests is not None:
+            self._requests.forget(presented)  # else whoever makes up keys would fill the memory
+        if self._failures is not None:
+            self._failures.take(_address(client))
+
+    def recognised(self, presented: bytes) -> bool:
+        return presented in self._recognised
+
+    def right(self, presented: bytes) -> None:
+        self._recognised[presented] = None
+        if len(self._recognised) > _MOST_KNOWN:
+            self._recognised.popitem(last=False)
+
+    @asynccontextmanager
+    async def release(self) -> AsyncIterator[None]:
+        """One of the releases that may run at once: each has a thread and a processor for a while. Some wait for their
+        turn, without a thread, and not for long; the others are refused."""
+        if self._waiting >= _MOST_WAITING:
+            raise _busy()
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(_TURN_SECONDS):
+                await self._releases.acquire()
+        except TimeoutError:
+            raise _busy() from None
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._releases.release()
+
+
+def _busy() -> Overloaded:
+    return Overloaded("Other releases are running. Nothing was drawn or charged; try again in a moment.")
+
+
+async def _turn(request: Request) -> AsyncIterator[None]:
+    limits: Limits = request.app.state.limits
+    async with limits.release():
+        yield
+
+
+ReleaseTurn = Annotated[None, Depends(_turn, scope="function")]  # over when the route's function is
+
+
+def _presented(authorization: bytes) -> bytes:
+    """The same for all ways to write the same key in a header."""
+    secret = authorization.partition(b" ")[2].strip()
+    return sha256(secret).digest() if secret else b""
+
+
+def _address(client: tuple[str, int] | None) -> str:
+    """Of IPv6 the network: everybody has many addresses in one."""
+    host = client[0] if client else ""
+    if ":" not in host:
+        return host
+    try:
+        return str(int(IPv6Address(host)) >> 64)
+    except ValueError:
+        return host
+
+
+def _refuse_while(seconds: float, why: str) -> None:
+    if seconds > 0:
+        wait = ceil(seconds)
+        raise TooManyRequests(f"{why} Nothing was done; try again in {wait} s.", wait)
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's, which waits without end for the head of a request, however long. This one does not.
+
+    The head is what comes before the body: the time for it, from the first byte or from the connection, and its length
+    are bounded. So is the time to be rid of the rest of a body that was refused unread.
+    """
+
+    _head = 0  # bytes of a head that is not complete
+    _giving_up: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        cycle: RequestResponseCycle | None = self.cycle
+        if (
+            cycle is None or cycle.scope is not self.scope
+        ):  # each head has a scope of its own, its cycle comes at its end
+            self._head += len(data)
+            if self._head > _HEAD_BYTES:
+                self._refuse_head()
+            self._wait()
+        elif cycle.response_complete:
+            self._wait()
+        elif self._giving_up is not None:
+            self._head = 0
+            self._stop_waiting()
+
+    def _wait(self) -> None:
+        if self._giving_up is None and not self.transport.is_closing():
+            self._giving_up = self.loop.call_later(_HEAD_SECONDS, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+
+    def _refuse_head(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(_HEAD_TOO_LARGE)
+            self.transport.close()
+
+
+def _head_too_large() -> bytes:
+    members = {
+        "type": "urn:discreet:problem:head-too-large",
+        "title": "The head of the request is too large",
+        "status": 431,
+        "detail": f"The request line and the headers may have at most {_HEAD_BYTES} bytes.",
+    }
+    body = json.dumps(members).encode()
+    return b"\r\n".join(
+        (
+            b"HTTP/1.1 431 Request Header Fields Too Large",
+            b"content-type: application/problem+json",
+            b"content-length: %d" % len(body),
+            b"connection: close",
+            b"",
+            body,
+        )
+    )
+
+
+_HEAD_TOO_LARGE = _head_too_large()
