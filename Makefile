@@ -25,7 +25,7 @@ demo: $(READY) ## show all of it in seconds, on a throwaway server
 	$(BIN)/discreet demo
 
 test: $(READY) ## run every test, each database test on SQLite and on PostgreSQL
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 4 --dist loadgroup
 
 lint: $(READY) ## check style
 	$(BIN)/ruff check .

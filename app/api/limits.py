@@ -25,7 +25,7 @@ from app.core.errors import Overloaded, TooManyRequests
 _MOST_KNOWN = 10_000
 _MINUTE = 60.0
 _MOST_WAITING = 100
-_TURN_SECONDS = 5.0
+_TURN_SECONDS = 20.0
 _HEAD_BYTES = 64 * 1024
 _HEAD_SECONDS = 30.0
 

@@ -65,9 +65,12 @@ def test_a_histogram_that_shows_a_source_was_paid_by_its_ledger(database_url: st
 
 def test_a_merge_waits_for_a_release_that_has_charged_and_not_yet_drawn(settings: Settings) -> None:
     """Otherwise the release could draw on data whose ledger it has not charged."""
-    drawing, go_on = threading.Event(), threading.Event()
+    ahead, drawing, go_on = threading.Event(), threading.Event(), threading.Event()
 
     def slow(scale: float, size: int) -> list[int]:
+        if not ahead.is_set():  # before the transaction: make none, so that all are wanted within it
+            ahead.set()
+            return []
         drawing.set()
         assert go_on.wait(30)
         return SYSTEM_NOISE.gaussian(scale, size)

@@ -167,7 +167,8 @@ def test_every_operation_works_with_its_examples_as_they_stand(docs: Docs) -> No
     assert all(path.endswith("/{id}") for path in left_out)  # an id that the server makes has no example that works
 
     docs.authorize(ADMIN_KEY)
-    complete.sort(key=["close_sketch", "delete_sketch"].__contains__)  # the others need what these end
+    last = ["close_sketch", "delete_sketch"]  # the others need what these end
+    complete = [name for name in complete if name not in last] + last
     for name in complete:
         assert docs.filled_in_options(name) <= {("limit", "100")}  # its default; the others are for who wants them
         assert 200 <= docs.execute(name) < 300, name

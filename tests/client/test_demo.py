@@ -21,8 +21,19 @@ def _started(folder: Path, *arguments: str, **environment: str) -> subprocess.Po
     surroundings = {**os.environ, "TMPDIR": str(folder), "COLUMNS": "80", **environment}
     command = [sys.executable, "-m", "app.cli", "demo", *arguments]
     return subprocess.Popen(
-        command, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+        command,
+        env=surroundings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        preexec_fn=_interruptible,
     )
+
+
+def _interruptible() -> None:
+    """Also where the tests run in the background of a shell, which has its children ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_it_tells_the_whole_story_in_a_screenful_of_ascii(tmp_path: Path) -> None:

@@ -197,8 +197,18 @@ def _started(server: Server, *arguments: str) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "DISCREET_URL": server.url, "DISCREET_KEY": ADMIN_KEY}
     command = [sys.executable, "-m", "app.cli", "ingest", *arguments]
     return subprocess.Popen(
-        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=_interruptible,
     )
+
+
+def _interruptible() -> None:
+    """Also where the tests run in the background of a shell, which has its children ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _wait_for(events: int, discreet: Discreet, sketch: str) -> None:
