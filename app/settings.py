@@ -40,7 +40,7 @@ class Settings:
     max_batch_items: int = 100_000
     max_k: int = MAX_K
     max_waiting_bytes: int = 128 * 1024 * 1024
-    hot_bytes: int = 256 * 1024 * 1024
+    hot_bytes: int = 1024 * 1024 * 1024
     body_seconds: int = 30
     requests_per_minute: int = 0  # of one API key in one worker; 0: no limit
     failures_per_minute: int = 30  # wrong keys from one address; 0: no limit
