@@ -22,10 +22,6 @@ class Postgresql:
     def __init__(self, uri: str) -> None:
         self._uri = make_url(uri).set(drivername="postgresql+psycopg")
         self._admin: Engine = create_engine(self._uri, isolation_level="AUTOCOMMIT")
-        # No test cuts the power: what a killed process has written stays in the system's memory, flushed or not.
-        for setting in ("fsync", "full_page_writes"):
-            self._execute(f"ALTER SYSTEM SET {setting} = off")
-        self._execute("SELECT pg_reload_conf()")
         self._execute(f"CREATE DATABASE {_TEMPLATE}")
         database = Database(self._url(_TEMPLATE))
         migrate(database)
