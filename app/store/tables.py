@@ -200,7 +200,7 @@ class SnapshotRow(Table):
 
 
 class EntryRow(Table):
-    """One line of a ledger. Never updated, never deleted: triggers refuse it (migration 0004).
+    """One line of a ledger. Never updated, never deleted: triggers refuse it (migration 0002).
 
     `open` and `budget` set the total to epsilon and delta; `release` spends them. Each line carries the hash of the
     one before (`core/chain.py`). A release holds what was run, so that history can be read again.
