@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 
 from app import __version__
+from app.cli import _kept
 from app.store.database import Database
 from tests.api.calls import create_sketch, release
 from tests.conftest import NewDatabase
@@ -38,6 +40,18 @@ def test_ledgers_are_exported_and_verified(database_url: str, tmp_path: Path) ->
     tampered = _discreet(database_url, "ledger", "verify")
     assert tampered.returncode == 1
     assert "ledger views: what is spent is not the sum of the entries" in tampered.stderr
+
+
+@pytest.mark.parametrize(
+    "kept", [None, "", "\n", "no JSON\n", "[]\n", '{"ledger": "views"}\n', '{"ledger": "vi', "\xff"]
+)
+def test_an_export_that_proves_nothing_is_refused(kept: str | None, tmp_path: Path) -> None:
+    """Else an old database would pass where an export had failed or was cut off."""
+    file = tmp_path / "kept.jsonl"
+    if kept is not None:
+        file.write_bytes(kept.encode("latin-1"))
+    with pytest.raises(SystemExit, match="not an export of ledgers"):
+        _kept(str(file))
 
 
 def test_migrate_brings_an_empty_database_up_to_date(new_database: NewDatabase) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 
 from sqlalchemy import select
@@ -16,7 +17,7 @@ from app.usecases.context import Context
 
 def export_ledgers(context: Context) -> Iterator[str]:
     """All entries of all ledgers as JSON lines, each with its hash."""
-    with context.database.reading() as session:
+    with _one_moment(context) as session:
         for row in _ledgers(session):
             for entry, digest in _entries(session, row):
                 yield json.dumps({**asdict(entry), "hash": digest.hex()}, sort_keys=True)
@@ -27,7 +28,7 @@ def verify_ledgers(context: Context, kept: Iterable[str] = ()) -> list[str]:
 
     `kept` are lines of an earlier export: each must still stand, or the database was put back or rewritten since.
     """
-    with context.database.reading() as session:
+    with _one_moment(context) as session:
         faults = [fault for row in _ledgers(session) for fault in _ledger_faults(session, row)]
         faults += _snapshot_faults(session)
     now = set(export_ledgers(context))
@@ -36,6 +37,18 @@ def verify_ledgers(context: Context, kept: Iterable[str] = ()) -> list[str]:
         f"ledger {entry['ledger']}: entry {entry['sequence']} of the export is not in the database as it was"
         for entry in lost
     ]
+
+
+@contextmanager
+def _one_moment(context: Context) -> Iterator[Session]:
+    """All statements see the database as it was at the first: a release that comes in between is no fault.
+
+    SQLite does so by itself; PostgreSQL's default shows each statement what was committed before it.
+    """
+    with context.database.reading() as session:
+        if session.get_bind().dialect.name == "postgresql":
+            session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+        yield session
 
 
 def _ledgers(session: Session) -> list[LedgerRow]:

@@ -13,6 +13,7 @@ import pytest
 from app.client import shop
 from app.client.connection import Api, at
 from app.client.failures import Unreachable
+from tests.readme import demonstration
 
 SHOWN = ("Sent", "Planned", "Promised", "Paid", "Refused")
 
@@ -67,6 +68,8 @@ def test_kept_it_can_be_asked_until_ctrl_c(tmp_path: Path) -> None:
     assert not released & set(shop.SECRETS)
     story = told.partition("\nThe server is still there")[0].splitlines()
     assert len(story) <= 30
+    assert [line for line in demonstration() if line not in story] == []
+    assert sum("hidden" in line for line in demonstration()) == len(shop.SECRETS)
     assert max(map(len, story)) <= 80
     assert any(re.match(r"/search +█+┤ +20,500 +20,[45]\d\d$", line) for line in story)
     assert all(any(line.startswith(page) and line.endswith("hidden") for line in story) for page in shop.SECRETS)

@@ -6,7 +6,10 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
 
+from app.store.tables import LedgerRow
+from app.usecases import audit_ledger
 from app.usecases.audit_ledger import export_ledgers, verify_ledgers
 from app.usecases.context import Context
 from tests.api.calls import create_sketch, problem, release
@@ -41,6 +44,22 @@ def _without_triggers(context: Context, *statements: str) -> None:
 
 def test_an_honest_history_verifies(context: Context) -> None:
     assert verify_ledgers(context, export_ledgers(context)) == []
+
+
+def test_a_release_while_the_ledgers_are_read_is_no_fault(
+    client: TestClient, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, released = audit_ledger._ledgers, []
+
+    def interrupted(session: Session) -> list[LedgerRow]:
+        rows = read(session)
+        released.append(release(client, "ab").status_code)
+        return rows
+
+    monkeypatch.setattr(audit_ledger, "_ledgers", interrupted)
+    assert verify_ledgers(context) == []
+    assert released
+    assert set(released) == {201}
 
 
 @pytest.mark.parametrize("table", _TABLES)
