@@ -20,6 +20,11 @@ from tests import postgresql
 ADMIN_KEY = "an admin key for tests"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first, so that at the end no worker is left alone with it."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[postgresql.Postgresql]:
     with postgresql.started() as server:

@@ -20,13 +20,18 @@ let shownLast = 0;
 /** Show what the address asks for; an answer that comes after the next click is dropped. */
 async function show() {
   const turn = ++shownLast;
+  const focusedBefore = document.activeElement;
   signOutButton.hidden = !isSignedIn();
+  main.setAttribute("aria-busy", "true");
   const content = isSignedIn() ? await viewOf(location.hash) : signInView();
   if (turn !== shownLast) return;
+  const moved = ![focusedBefore, document.body].includes(document.activeElement);
+  const tabbedOn = moved && !main.contains(document.activeElement); // while it loaded: the focus is not pulled back
   main.replaceChildren(...content);
+  main.removeAttribute("aria-busy");
   const heading = main.querySelector("h1");
   document.title = `${heading.textContent} · Discreet`;
-  (main.querySelector("[data-focus]") ?? heading).focus();
+  if (!tabbedOn) (main.querySelector("[data-focus]") ?? heading).focus();
   scrollTo(0, 0);
 }
 

@@ -28,6 +28,12 @@ STORED = """async () => ({
     workers: (await navigator.serviceWorker.getRegistrations()).length,
 })"""
 NOTHING: dict[str, Any] = {"local": {}, "session": {}, "cookies": "", "databases": [], "caches": [], "workers": 0}
+ONE_WORKER = pytest.mark.xdist_group("browser")  # which starts one browser, and a server for each module
+_GO_TO = """view => new Promise(resolve => {
+    if (location.hash === `#${view}`) resolve();
+    addEventListener("hashchange", () => resolve(), {once: true});
+    location.hash = view;
+})"""
 _FOCUSED = "element => element === document.activeElement"
 _MOST_STOPS = 80
 
@@ -42,7 +48,9 @@ def chromium() -> str:
 
 
 @dataclass
-class Console:
+class Watched:
+    """A page with an eye on what it fetches and what it complains about."""
+
     page: Page
     origin: str
     requests: list[Request] = field(default_factory=list)
@@ -57,6 +65,14 @@ class Console:
         if message.type in ("error", "warning"):
             self.complaints.append(f"{message.text} ({message.location['url']})")
 
+    def outside_requests(self) -> list[str]:
+        urls = [request.url for request in self.requests]
+        return [url for url in urls if not url.startswith((f"{self.origin}/", f"blob:{self.origin}/", "about:"))]
+
+
+class Console(Watched):
+    """The page at /."""
+
     def open(self, view: str = "") -> None:
         """Load the page anew, so that it knows no key."""
         self.page.goto("about:blank")
@@ -68,8 +84,9 @@ class Console:
         self.button("Sign in").click()
 
     def show(self, view: str, heading: str) -> None:
-        """As a link would: the page stays and keeps the key."""
-        self.page.evaluate("view => { location.hash = view }", view)
+        """As a link would: the page stays and keeps the key. The view before may have the same heading."""
+        self.page.evaluate(_GO_TO, view)
+        expect(self.page.locator("main")).not_to_have_attribute("aria-busy", "true")
         expect(self.heading(heading)).to_be_visible()
 
     def heading(self, words: str) -> Locator:
@@ -91,10 +108,6 @@ class Console:
         self.page.get_by_label("Expected events").fill(expected)
         self.button("Show what it would give").click()
         expect(self.button("Release with")).to_be_visible()
-
-    def outside_requests(self) -> list[str]:
-        urls = [request.url for request in self.requests]
-        return [url for url in urls if not url.startswith((f"{self.origin}/", f"blob:{self.origin}/", "about:"))]
 
     def accessibility_faults(self) -> list[str]:
         """What axe-core finds, all of its rules on."""

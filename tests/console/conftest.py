@@ -1,4 +1,4 @@
-"""One browser and one server for each module; a fresh page for each test. SQLite alone: the page sees no difference."""
+"""One browser, a server for each module, a fresh page for each test. SQLite alone: a page sees no difference."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from tests.server import Server, running
 expect.set_options(timeout=20_000)  # the machine may have more to do
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     path = chromium()
     with sync_playwright() as playwright:

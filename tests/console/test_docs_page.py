@@ -1,54 +1,21 @@
 """The documentation page as a person uses it: a real browser, a real server, the examples as they stand."""
 
-import os
-import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Locator, expect
 
 from tests.conftest import ADMIN_KEY
+from tests.console.browser import NOTHING, ONE_WORKER, STORED, Watched
 from tests.server import Server, free_port, running
 
-_FLAGS = [
-    "--no-sandbox",  # CI runs as root
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
-_STORED = """async () => ({
-    local: {...localStorage},
-    session: {...sessionStorage},
-    cookies: document.cookie,
-    databases: await indexedDB.databases(),
-    workers: (await navigator.serviceWorker.getRegistrations()).length,
-})"""
-_NOTHING: dict[str, Any] = {"local": {}, "session": {}, "cookies": "", "databases": [], "workers": 0}
-
-whatever_the_database = pytest.mark.parametrize("new_database", ["sqlite"], indirect=True)
+pytestmark = ONE_WORKER
 
 
-@dataclass
-class Docs:
-    """The page at /docs, with an eye on what it fetches and what it complains about."""
-
-    page: Page
-    origin: str
-    requests: list[str] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)  # a violated content security policy is one, too
-
-    def __post_init__(self) -> None:
-        self.page.context.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("console", self._heard)
-
-    def _heard(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self.complaints.append(f"{message.text} ({message.location['url']})")
+class Docs(Watched):
+    """The page at /docs."""
 
     def show(self) -> None:
         self.page.goto(f"{self.origin}/docs")
@@ -92,35 +59,15 @@ class Docs:
         values = {(row.get_attribute("data-param-name"), row.locator("input").input_value()) for row in rows}
         return {(name, value) for name, value in values if value}
 
-    def outside_requests(self) -> list[str]:
-        return [url for url in self.requests if not url.startswith(f"{self.origin}/")]
-
 
 def answered(block: Locator) -> Locator:
     return block.locator(".live-responses-table tbody")
 
 
-def chromium() -> str:
-    found = shutil.which("chromium")
-    if found is None and os.environ.get("CI"):
-        pytest.fail("chromium is missing, although CI installs it")
-    if found is None:
-        pytest.skip("needs Debian's chromium: apt install chromium")
-    return found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = chromium()
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=_FLAGS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def server(browser: Browser, database_url: str) -> Iterator[Server]:
-    with running(database_url) as server:  # `browser` first: without one there is nothing to start for
+def server(browser: Browser, tmp_path: Path) -> Iterator[Server]:
+    """For each test one of its own, because the examples that are sent make and end what they name."""
+    with running(f"sqlite:///{tmp_path}/docs.db") as server:
         yield server
 
 
@@ -151,7 +98,7 @@ def test_the_page_takes_a_person_from_a_sketch_to_a_refused_release(docs: Docs) 
     assert docs.outside_requests() == []
     [complaint] = docs.complaints
     assert complaint.startswith("Failed to load resource: the server responded with a status of 409")
-    assert docs.page.evaluate(_STORED) == _NOTHING
+    assert docs.page.evaluate(STORED) == NOTHING
 
 
 def test_every_operation_works_with_its_examples_as_they_stand(docs: Docs) -> None:
@@ -182,7 +129,6 @@ def has_examples(operation: dict[str, Any]) -> bool:
     return all(parameter.get("examples") for parameter in operation.get("parameters", []) if parameter["required"])
 
 
-@whatever_the_database
 def test_text_is_posted_as_it_stands_too(docs: Docs) -> None:
     docs.authorize(ADMIN_KEY)
     docs.execute("create_sketch")
@@ -192,7 +138,6 @@ def test_text_is_posted_as_it_stands_too(docs: Docs) -> None:
     expect(answered(block)).to_contain_text('"accepted": 3')
 
 
-@whatever_the_database
 def test_a_lock_stands_on_what_needs_a_key_and_on_nothing_else(docs: Docs) -> None:
     unlocked = docs.page.locator(".opblock:not(:has(.authorization__btn))")
     assert unlocked.evaluate_all("blocks => blocks.map(block => block.id)") == [
@@ -201,7 +146,6 @@ def test_a_lock_stands_on_what_needs_a_key_and_on_nothing_else(docs: Docs) -> No
     ]
 
 
-@whatever_the_database
 def test_the_key_is_forgotten_when_the_page_is_left(docs: Docs) -> None:
     docs.authorize(ADMIN_KEY)
     assert docs.execute("list_sketches") == 200
@@ -209,7 +153,6 @@ def test_the_key_is_forgotten_when_the_page_is_left(docs: Docs) -> None:
     assert docs.execute("list_sketches") == 401
 
 
-@whatever_the_database
 def test_a_request_to_elsewhere_would_be_stopped_and_seen(docs: Docs) -> None:
     elsewhere = f"http://127.0.0.1:{free_port()}/"
     docs.page.evaluate("url => fetch(url).catch(() => null)", elsewhere)

@@ -5,12 +5,14 @@ from typing import Literal
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Browser, Locator, Route, expect
 
 from tests.api.calls import create_sketch, post_events, release
 from tests.conftest import ADMIN_KEY
-from tests.console.browser import Console, Keyboard
+from tests.console.browser import ONE_WORKER, Console, Keyboard
 from tests.server import Server
+
+pytestmark = ONE_WORKER
 
 _PHONE, _DESK = (360, 740), (1200, 900)
 _VIEWS = {
@@ -119,6 +121,21 @@ def test_tab_stops_at_every_control_in_the_order_of_the_page(console: Console, n
     assert reached == expected
 
 
+def test_who_tabs_on_while_a_view_loads_is_not_pulled_back(console: Console) -> None:
+    console.sign_in()
+    expect(console.heading("Sketches")).to_be_focused()
+    held: list[Route] = []
+    console.page.route("**/v1/sketches/empty", held.append)
+    console.page.get_by_role("link", name="empty").click()
+    expect(console.page.locator("main")).to_have_attribute("aria-busy", "true")
+    console.button("Sign out").focus()
+    while not held:
+        console.page.wait_for_timeout(10)
+    held[0].continue_()
+    expect(console.heading("empty")).to_be_visible()
+    expect(console.button("Sign out")).to_be_focused()
+
+
 def test_everything_can_be_done_by_keyboard_alone(console: Console, admin: httpx2.Client) -> None:
     page, keyboard = console.page, Keyboard(console.page)
     expect(page.get_by_label("API key")).to_be_focused()
@@ -151,6 +168,7 @@ def test_everything_can_be_done_by_keyboard_alone(console: Console, admin: httpx
     _dialog_keeps_the_focus(page.get_by_role("dialog"), keyboard)
     keyboard.press("Escape")
     expect(release_button).to_be_focused()
+    expect(release_button).not_to_have_attribute("aria-busy", "true")  # until it has heard the answer
     keyboard.press("Enter")
     keyboard.tab_to(page.get_by_role("dialog").get_by_role("button", name="Charge"))
     keyboard.press("Enter")
@@ -190,6 +208,7 @@ def _dialog_keeps_the_focus(dialog: Locator, keyboard: Keyboard) -> None:
         assert keyboard.page.evaluate(
             "() => document.activeElement === document.body || !!document.activeElement.closest('dialog')"
         )
+    keyboard.tab_to(dialog.get_by_role("button", name="Cancel"))
 
 
 def test_the_documentation_is_one_click_away(console: Console) -> None:

@@ -5,7 +5,9 @@ import pytest
 from playwright.sync_api import Error, expect
 
 from tests.api.calls import create_sketch, post_events, release
-from tests.console.browser import Console
+from tests.console.browser import ONE_WORKER, Console
+
+pytestmark = ONE_WORKER
 
 _KEYS = [
     "<script>document.title = 'broken'</script>",

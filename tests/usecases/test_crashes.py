@@ -17,6 +17,8 @@ from tests import books
 from tests.api.calls import create_sketch, post_events, release
 from tests.server import Server, running
 
+pytestmark = pytest.mark.long
+
 
 def _crashes(database_url: str, verb: str) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "tests.usecases.crashing", database_url, verb]

@@ -21,6 +21,8 @@ from app.usecases.plan_release import Terms
 from app.usecases.release_snapshot import release_snapshot
 from tests.conftest import NewDatabase
 
+pytestmark = pytest.mark.long
+
 BASES = ("a", "b", "c")
 NAMES = (*BASES, "x", "y")
 LIMIT = 5  # releases of a fifth

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from collections import Counter
 
+import pytest
+
 from app.core.budget import Budget
 from app.main import build_context
 from app.settings import Settings
@@ -15,6 +17,8 @@ from app.usecases.context import Context
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch
 from tests import books
 from tests.usecases.racing import BASES, COST
+
+pytestmark = pytest.mark.long
 
 _PROCESSES, _OPERATIONS = 8, 250
 
