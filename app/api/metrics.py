@@ -6,6 +6,7 @@ a standard exporter adds, are left out.
 """
 
 import os
+from contextlib import suppress
 from glob import glob
 from pathlib import Path
 
@@ -85,7 +86,8 @@ def _forget_dead(folder: str) -> None:
     for file in glob(f"{folder}/gauge_live*.db"):
         pid = int(Path(file).stem.rpartition("_")[2])
         if not _runs(pid):
-            multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
+            with suppress(FileNotFoundError):  # another request has noticed at the same time
+                multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 def _runs(pid: int) -> bool:

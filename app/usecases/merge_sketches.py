@@ -21,10 +21,21 @@ Mode = Literal["compact", "summed"]
 _SAME = ("k", "unit", "max_contributions", "universe")  # what the lemmas, or the guarantee, need to be equal
 
 
+class _MadeMeanwhile(Exception):
+    """Another request made the target after this one had looked for it."""
+
+
 def merge_sketches(context: Context, target: str, sources: Sequence[str], mode: Mode) -> SketchView:
     """Make the target from the sources, or add them to it. The sources stay as they are."""
     if len(set(sources)) != len(sources):
         raise InvalidRequest("Name each source once.")
+    try:
+        return _merge_all(context, target, sources, mode)
+    except _MadeMeanwhile:  # from the start, so that the target too is locked in its order; now it is found
+        return _merge_all(context, target, sources, mode)
+
+
+def _merge_all(context: Context, target: str, sources: Sequence[str], mode: Mode) -> SketchView:
     with context.database.writing() as session:
         held = sketches.lock(session, [target, *sources])
         missing = [name for name in sources if name not in held]
@@ -57,9 +68,12 @@ def _made_like(context: Context, session: Session, name: str, source: SketchRow)
         universe=sketches.universe(source),
         now=context.now(),
     )
-    if not made:
+    row = sketches.get(session, name)
+    if row.deleted_at is not None:
         raise Conflict(f"A deleted sketch was named {name!r}; its name stays taken.")
-    return sketches.get_live(session, name)
+    if not made:
+        raise _MadeMeanwhile
+    return row
 
 
 def _require_mergeable(session: Session, target: SketchRow, source: SketchRow) -> None:

@@ -9,12 +9,16 @@ from typing import Any
 
 import httpx2
 from fastapi.testclient import TestClient
+from sqlalchemy.orm import Session
 
 from app.core.noise import SYSTEM_NOISE
 from app.main import build_context, create_app
 from app.settings import Settings
+from app.store import sketches
 from app.store.database import Database
+from app.store.tables import SketchRow
 from app.usecases.audit_ledger import verify_ledgers
+from app.usecases.context import Context
 from tests import books
 from tests.api.calls import create_sketch, merge, post_events, release
 from tests.conftest import ADMIN_KEY
@@ -96,3 +100,35 @@ def test_a_merge_waits_for_a_release_that_has_charged_and_not_yet_drawn(settings
 def _finishes(done: Callable[[], bool], *, seconds: float) -> bool:
     threading.Event().wait(seconds)
     return done()
+
+
+def test_a_target_that_another_request_has_just_made_is_added_to(client: TestClient, context: Context) -> None:
+    """The merge looks for the target before the other's commit, and wants to make it after."""
+    for name in ("left", "right"):
+        create_sketch(client, name)
+        post_events(client, [name], name)
+    with ThreadPoolExecutor(1) as threads:
+        with context.database.writing() as session:
+            _make_like(session, "both", sketches.get(session, "left"))
+            merging = threads.submit(lambda: merge(client, "both", "left", "right"))
+            assert not _finishes(merging.done, seconds=0.5)
+        assert merging.result(30).status_code == 201
+    assert books.counters(context.database, "both") == {"left": 1, "right": 1}
+
+
+def _make_like(session: Session, name: str, row: SketchRow) -> None:
+    made = sketches.create(
+        session,
+        name=name,
+        ledger_id=row.ledger_id,
+        k=row.k,
+        unit=row.unit,
+        max_contributions=row.max_contributions,
+        enforcement=row.enforcement,
+        on_excess=row.on_excess,
+        scope_id=row.scope_id,
+        description="",
+        universe=None,
+        now=row.created_at,
+    )
+    assert made

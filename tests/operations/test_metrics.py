@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from fastapi.testclient import TestClient
@@ -47,6 +49,9 @@ def test_every_series_is_one_of_ours_and_none_is_of_time_or_size_of_private_work
     assert 'discreet_refusals_total{problem="budget-exhausted"}' in told  # decided by the ledger alone
 
 
+_NO_PROCESS = 2**22  # process numbers are below
+_SCRAPES = 4
+
 _WORKER = """
 import sys
 from app.api import metrics
@@ -72,6 +77,24 @@ def test_what_a_dead_worker_counted_stays_and_is_counted_once_but_it_no_longer_r
     assert 'discreet_requests_total{operation="post_events",status="200"} 3.0' in told
     assert 'discreet_request_duration_seconds_count{operation="livez"} 3.0' in told
     assert 'discreet_workers{kernel="compiled",version="1"} 1.0' in told
+
+
+def test_requests_that_notice_a_death_at_the_same_time_are_all_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    together = Barrier(_SCRAPES)
+
+    def scrape() -> bytes:
+        together.wait(30)
+        return metrics.exposition()
+
+    with ThreadPoolExecutor(_SCRAPES) as threads:
+        for number in range(400):  # so often that some meet
+            (tmp_path / f"gauge_livesum_{_NO_PROCESS + number}.db").write_bytes(bytes(4096))
+            for answer in [threads.submit(scrape) for _ in range(_SCRAPES)]:
+                assert b"discreet_workers" not in answer.result()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
