@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve demo test lint types openapi migration lock bench bench-accuracy audit fuzz clean
+.PHONY: help setup serve demo test lint types openapi migration lock bench bench-accuracy audit fuzz soak clean
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,8 +47,12 @@ bench: $(READY) ## measure ingest beside its peers; writes benchmarks/RESULTS.md
 audit: $(READY) ## attack our own releases; prints how much of each privacy claim can be shown to be needed
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.audit
 
-fuzz: $(READY) ## throw strange bytes at the compiled kernel under AddressSanitizer
+fuzz: $(READY) ## throw strange bytes at the compiled kernel under AddressSanitizer, then 100,000 bodies at the service
 	$(BIN)/python -m tests.fuzz
+	TMPDIR=$(SCRATCH) OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.service $(if $(BODIES),--bodies $(BODIES))
+
+soak: $(READY) ## load a server for ten minutes on each database while its workers are killed (SECONDS=… for other lengths)
+	$(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS))
 
 migration: $(READY) ## write a migration for changed tables: make migration MESSAGE="add a column"
 	$(BIN)/python migrations/develop.py write "$(MESSAGE)"

@@ -58,6 +58,9 @@ _KEEP_ALIVE_SECONDS = (
     75  # longer than proxies do: a batch sent on a connection just closed may be sent, and count, twice
 )
 _SHUTDOWN_SECONDS = 25  # for requests in flight; orchestrators kill after 30
+# Then a worker is replaced. On a busy machine one needs more than uvicorn's 5 just to start, and would be replaced for
+# ever. Not much longer: a worker that dies just while it is asked is not noticed before, nor is a signal.
+_SILENT_SECONDS = 15
 
 log = logging.getLogger("discreet")
 
@@ -125,8 +128,10 @@ def create_app(settings: Settings, context: Context) -> FastAPI:
     app.add_middleware(Guard, limits=limits, small_body_seconds=settings.body_seconds)
     app.hot_path = events.HotPath(super(Service, app).__call__, ingest, limits)
     errors.install(app)
-    for module in (ledgers, sketches, events, snapshots, keys, operations):
-        app.include_router(module.router)
+    routers = [module.router for module in (ledgers, sketches, events, snapshots, keys, operations)]
+    for router in routers:
+        app.include_router(router)
+    app.state.routes = [route for router in routers for route in router.routes]
     operations.mount_files(app)
     return app
 
@@ -155,6 +160,7 @@ def uvicorn_options(settings: Settings) -> dict[str, Any]:
         "log_config": logs.configuration(settings.log_level, settings.log_format),
         "timeout_keep_alive": _KEEP_ALIVE_SECONDS,
         "timeout_graceful_shutdown": _SHUTDOWN_SECONDS,
+        "timeout_worker_healthcheck": _SILENT_SECONDS,
     }
 
 

@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -38,6 +38,25 @@ def _caller(
     if credentials is None:
         raise Unauthenticated("Send a key as: Authorization: Bearer <key>.")
     return authenticate(app, credentials.credentials)
+
+
+def require_key(request: Request) -> None:
+    """For a request that is refused before its route's dependencies were asked: a valid key, if the route wants one."""
+    if not asks_for_key(request.scope.get("route")):
+        return
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    valid = scheme.lower() == "bearer" and secret
+    _caller(context(request), HTTPAuthorizationCredentials(scheme=scheme, credentials=secret) if valid else None)
+
+
+def asks_for_key(route: Any) -> bool:
+    """The route of events is not one of FastAPI's, and always asks."""
+    dependant = getattr(route, "dependant", None)
+    return _has_bearer(dependant) if dependant is not None else getattr(route, "name", "") == "post_events"
+
+
+def _has_bearer(dependant: Any) -> bool:
+    return dependant.call is bearer or any(_has_bearer(each) for each in dependant.dependencies)
 
 
 def _with_scope(scope: Scope, *, named: bool) -> Callable[..., Principal]:

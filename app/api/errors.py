@@ -9,8 +9,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
+from app.api.dependencies import require_key
 from app.core import errors
 
 TYPE_PREFIX = "urn:discreet:problem:"
@@ -58,6 +60,11 @@ _HEADERS: dict[int, dict[str, str]] = {
     408: {"Connection": "close"},  # what else comes on it would be the rest of the body
     503: {"Retry-After": "1"},
 }
+_DOCUMENTED_HEADERS: dict[int, dict[str, str]] = {
+    401: {"WWW-Authenticate": "How to send a key"},
+    429: {"Retry-After": "Seconds to wait"},
+    503: {"Retry-After": "Seconds to wait"},
+}
 
 
 class Problem(BaseModel):
@@ -96,13 +103,20 @@ def refusing(*refusals: type[errors.Refusal]) -> Responses:
 
 def _answer(refusals: list[type[errors.Refusal]]) -> dict[str, Any]:
     """Of one status, for whatever is refused with it."""
+    headers = headers_documented(_DOCUMENTED_HEADERS.get(PROBLEMS[refusals[0]][0], {}))
     return {
         "description": " ".join(f"`{PROBLEMS[refusal][1]}`: {refusal.title}." for refusal in refusals),
         "model": BudgetProblem if errors.BudgetExhausted in refusals else Problem,
         "content": {
             MEDIA_TYPE: {"examples": {PROBLEMS[refusal][1]: {"value": _example(refusal)} for refusal in refusals}}
         },
+        **({"headers": headers} if headers else {}),
     }
+
+
+def headers_documented(words: Mapping[str, str]) -> dict[str, Any]:
+    """OpenAPI headers that an answer always has, each with what it says."""
+    return {name: {"description": says, "required": True, "schema": {"type": "string"}} for name, says in words.items()}
 
 
 def _example(refusal: type[errors.Refusal]) -> dict[str, object]:
@@ -124,8 +138,12 @@ def documented(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_the_middleware(operation: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """429 for whatever wants a key, 408 for whatever takes a body."""
-    for member, refusal in (("security", errors.TooManyRequests), ("requestBody", errors.BodyTimeout)):
+    """429 for whatever wants a key; 408 and 413 for whatever takes a body."""
+    for member, refusal in (
+        ("security", errors.TooManyRequests),
+        ("requestBody", errors.BodyTimeout),
+        ("requestBody", errors.BodyTooLarge),
+    ):
         if member in operation:
             answer = _answer([refusal])
             answer["content"][MEDIA_TYPE]["schema"] = {"$ref": f"#/components/schemas/{answer.pop('model').__name__}"}
@@ -174,9 +192,13 @@ def refused(refusal: errors.Refusal) -> JSONResponse:
     return answer
 
 
-def _invalid(_request: Request, error: Exception) -> JSONResponse:
+def _invalid(request: Request, error: Exception) -> JSONResponse:
     """Where and why, never the value: it may be an event."""
     assert isinstance(error, RequestValidationError)  # noqa: S101
+    if any(item["type"] == "json_invalid" for item in error.errors()):
+        refusal = _refusal_of_key(request)
+        if refusal is not None:
+            return refused(refusal)
     wrong = [
         {"where": "/".join(str(part) for part in item["loc"]), "detail": item["msg"]} for item in error.errors()[:100]
     ]
@@ -184,19 +206,44 @@ def _invalid(_request: Request, error: Exception) -> JSONResponse:
     return problem(422, "invalid-request", errors.InvalidRequest.title, detail, {"errors": wrong})
 
 
-def _http(_request: Request, error: Exception) -> JSONResponse:
+def _refusal_of_key(request: Request) -> errors.Refusal | None:
+    """A body is read before the key is asked for. If it cannot be, the key is asked for here: strangers learn nothing
+    but that they are."""
+    try:
+        require_key(request)
+    except errors.Refusal as refusal:
+        return refusal
+    return None
+
+
+def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101
     if error.status_code in _HTTP_REFUSALS:
-        return refused(_HTTP_REFUSALS[error.status_code](str(error.detail)))
+        own = _HTTP_REFUSALS[error.status_code](_HTTP_DETAILS.get(error.status_code, str(error.detail)))
+        return refused(own if error.status_code == 408 else _refusal_of_key(request) or own)
     phrase = HTTPStatus(error.status_code).phrase
     slug = phrase.lower().replace(" ", "-")
     answer = problem(error.status_code, slug, phrase, _HTTP_DETAILS.get(error.status_code, str(error.detail)))
     answer.headers.update(error.headers or {})
+    methods = _methods_at(request) if error.status_code == 405 else []
+    if methods:
+        answer.headers["Allow"] = ", ".join(methods)
     return answer
 
 
-_HTTP_REFUSALS: dict[int, type[errors.Refusal]] = {408: errors.BodyTimeout, 413: errors.BodyTooLarge}
+def _methods_at(request: Request) -> list[str]:
+    """All that the path takes. Starlette names those of the first route that has it, which may not be the only one."""
+    here = [route for route in request.app.state.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in here for method in route.methods})
+
+
+_HTTP_REFUSALS: dict[int, type[errors.Refusal]] = {
+    400: errors.InvalidRequest,
+    408: errors.BodyTimeout,
+    413: errors.BodyTooLarge,
+}
 _HTTP_DETAILS = {
+    400: "The body could not be read. Send JSON in UTF-8, not deeply nested, with numbers of ordinary length.",
     404: "There is nothing at this path; /docs lists what there is.",
     405: "This path does not take this method; /docs lists what it takes.",
 }

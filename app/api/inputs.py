@@ -1,5 +1,6 @@
 """The JSON of requests: every number and name is checked here, before a use case sees it."""
 
+import re
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -9,6 +10,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    WithJsonSchema,
     model_validator,
 )
 
@@ -26,9 +28,22 @@ from app.usecases.plan_release import Parameters, Terms
 NAME = r"^[a-z0-9][a-z0-9._-]{0,99}$"
 
 
+_DECIMAL = r"^[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?$"
+_LONGEST = 64
+_NOT_SHORT = f"write a number, or a decimal string such as 0.5 or 1e-6 of at most {_LONGEST} characters"
+
+
 def _short_number(value: Any) -> Any:
-    if isinstance(value, bool) or len(str(value)) > 64:
-        raise ValueError("write a number, or a decimal string of at most 64 characters")
+    if isinstance(value, bool) or len(str(value)) > _LONGEST:
+        raise ValueError(_NOT_SHORT)
+    if isinstance(value, str) and not re.fullmatch(_DECIMAL, value):  # `Decimal` takes the digits of every script
+        raise ValueError(_NOT_SHORT)
+    return value
+
+
+def _no_text(value: Any) -> Any:
+    if isinstance(value, bool | str):
+        raise ValueError("write a whole number, without quotes")
     return value
 
 
@@ -46,9 +61,27 @@ def _key(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_no_nul)]
+_WHOLE = BeforeValidator(_no_text)  # stands last: what stands before it keeps its bounds in the documentation
+Whole = Annotated[int, _WHOLE]
 Amount = Annotated[Decimal, BeforeValidator(_short_number)]
-Epsilon = Annotated[Amount, Field(gt=0, le=1000, description="ε, a decimal string or number", examples=["0.5"])]
-Delta = Annotated[Amount, Field(ge=0, lt=1, description="δ, a decimal string or number", examples=["1e-6"])]
+
+
+def _described(**bounds: float) -> WithJsonSchema:
+    """As a number within the bounds, or a text that is one: pydantic writes the bounds in words of its own."""
+    text = {"type": "string", "pattern": _DECIMAL, "maxLength": _LONGEST}
+    return WithJsonSchema({"anyOf": [{"type": "number", **bounds}, text]}, mode="validation")
+
+
+Epsilon = Annotated[
+    Amount,
+    Field(gt=0, le=1000, description="ε, a decimal string or number", examples=["0.5"]),
+    _described(exclusiveMinimum=0, maximum=1000),
+]
+Delta = Annotated[
+    Amount,
+    Field(ge=0, lt=1, description="δ, a decimal string or number", examples=["1e-6"]),
+    _described(minimum=0, exclusiveMaximum=1),
+]
 Beta = Annotated[
     Amount,
     Field(
@@ -57,6 +90,7 @@ Beta = Annotated[
         description="Error bounds hold with probability 1 − β",
         examples=["0.05"],
     ),
+    _described(minimum=1e-9, maximum=0.5),
 ]
 Counters = Annotated[
     int,
@@ -66,6 +100,7 @@ Counters = Annotated[
         description="Counters. A count is at most n/(k+1) too low, n the number of events",
         examples=[1024],
     ),
+    _WHOLE,
 ]
 UnitIn = Annotated[
     Unit,
@@ -82,12 +117,11 @@ MaxContributions = Annotated[
         description="m: events of one person that the guarantee covers, or keys in a person's set",
         examples=[1],
     ),
+    _WHOLE,
 ]
 ExpectedEvents = Annotated[
-    int | None,
+    Annotated[int, Field(ge=0, le=2**53), _WHOLE] | None,
     Field(
-        ge=0,
-        le=2**53,
         description="How many events you expect the sketch to hold. Only this figure, never the true one, enters "
         "the part of the error bound that comes from the sketch itself.",
         examples=[100_000],
@@ -148,7 +182,7 @@ class UniverseIn(Input):
     values: list[Annotated[str, AfterValidator(_key)]] | None = Field(
         None, min_length=1, max_length=10_000, description="Every possible key"
     )
-    range: tuple[int, int] | None = Field(None, description="First and last", examples=[[0, 999_999]])
+    range: tuple[Whole, Whole] | None = Field(None, description="First and last", examples=[[0, 999_999]])
 
     @model_validator(mode="after")
     def _one_kind(self) -> "UniverseIn":
@@ -231,8 +265,8 @@ class ParametersPlanIn(PlanIn):
     k: Counters
     unit: UnitIn = "event"
     max_contributions: MaxContributions = 1
-    universe_size: int | None = Field(
-        None, ge=1, le=MAX_SIZE, description="How many keys are possible, where that is known", examples=[1_000_000]
+    universe_size: Annotated[int, Field(ge=1, le=MAX_SIZE), _WHOLE] | None = Field(
+        None, description="How many keys are possible, where that is known", examples=[1_000_000]
     )
 
     def parameters(self) -> Parameters:

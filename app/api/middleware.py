@@ -11,14 +11,13 @@ import os
 import re
 import time
 from types import TracebackType
-from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import metrics
-from app.api.dependencies import bearer
+from app.api.dependencies import asks_for_key
 from app.api.errors import problem, refused
 from app.api.limits import Limits
 from app.core.errors import TooManyRequests
@@ -90,10 +89,10 @@ class Guard:
             _note(scope, request_id, status, fault, started)
 
     def _judge(self, presented: bytes, scope: Scope, status: int) -> None:
-        """Was the key right? Only an operation that asks for one can tell, by whether it went on."""
+        """Was the key right? Only an operation that asks for one can tell, by whether it went on. Asked once a key."""
         if status == 401:
             self.limits.wrong(presented, scope.get("client"))
-        elif (200 <= status < 400 or status == 403) and _asks_for_key(scope.get("route")):
+        elif (200 <= status < 400 or status == 403) and asks_for_key(scope.get("route")):
             self.limits.right(presented)
 
 
@@ -142,16 +141,6 @@ def _note(scope: Scope, request_id: bytes, status: int, fault: str, started: flo
 def _operation(scope: Scope) -> str:
     """The operation's name, never the path: that is the client's text."""
     return str(getattr(scope.get("route"), "name", "") or "none")
-
-
-def _asks_for_key(route: Any) -> bool:
-    """Asked once for each key. The route of events is not one of FastAPI's, and always asks."""
-    dependant = getattr(route, "dependant", None)
-    return _has_bearer(dependant) if dependant is not None else getattr(route, "name", "") == "post_events"
-
-
-def _has_bearer(dependant: Any) -> bool:
-    return dependant.call is bearer or any(_has_bearer(each) for each in dependant.dependencies)
 
 
 def _place(error: Exception) -> str:

@@ -15,7 +15,7 @@ from app.api.dependencies import (
     claim_of,
     sealed,
 )
-from app.api.errors import Responses, responses
+from app.api.errors import Responses, headers_documented, responses
 from app.api.inputs import ParametersPlanIn, PlanIn, SnapshotIn, example
 from app.api.limits import ReleaseTurn
 from app.api.outputs import PageOut, PlanOut, SnapshotOut, SnapshotSummaryOut
@@ -41,17 +41,20 @@ Top = Annotated[int | None, Query(ge=1, le=65_536, description="Only so many of 
 MinCount = Annotated[int | None, Query(description="Only counts of at least this")]
 
 _TERMS = {"epsilon": "0.5", "delta": "1e-6", "beta": "0.05", "expected_events": 100_000}
+_VALIDATOR = headers_documented({"ETag": "For If-None-Match: a stored release never changes"})
 _SHOWN: Responses = {
     200: {
         "model": SnapshotOut,
         "description": "As JSON, CSV or an SVG picture, by Accept",
+        "headers": _VALIDATOR,
         "content": {
             "text/csv": {"schema": {"type": "string"}, "example": "key,count,low,high\r\n/pricing,1043,1021,1162\r\n"},
             "image/svg+xml": {},
         },
     },
-    304: {"description": "Not modified: you have it already (If-None-Match)"},
+    304: {"description": "Not modified: you have it already (If-None-Match)", "headers": _VALIDATOR},
 }
+_RELEASED: Responses = {201: {"headers": headers_documented({"Location": "Where it can be read again"})}}
 
 
 @router.post(
@@ -81,7 +84,7 @@ def plan_snapshot(name: SketchName, body: PlanIn, app: AppContext, caller: Reade
     tags=["snapshots"],
     status_code=201,
     openapi_extra=example({**_TERMS, "mechanism": "auto"}),
-    responses=responses(UnknownSketch, BudgetExhausted, InvalidNumber, KeyReused, NoMechanism, Overloaded),
+    responses=_RELEASED | responses(UnknownSketch, BudgetExhausted, InvalidNumber, KeyReused, NoMechanism, Overloaded),
 )
 def create_snapshot(
     name: SketchName,

@@ -83,6 +83,29 @@ def test_each_refusal_has_an_example_with_its_own_status_and_slug(document: Docu
             assert example["value"]["type"].endswith(f":{slug}"), name
 
 
+def test_whatever_takes_a_body_documents_that_it_may_be_late_or_too_large(document: Document) -> None:
+    for name, operation in operations(document).items():
+        takes = "requestBody" in operation
+        assert ({"408", "413"} <= set(operation["responses"])) == takes, name
+
+
+def test_an_answer_documents_the_headers_that_it_is_useless_without(document: Document) -> None:
+    wanted = {"401": "WWW-Authenticate", "429": "Retry-After", "503": "Retry-After", "304": "ETag"}
+    for name, operation in operations(document).items():
+        for status in wanted.keys() & operation["responses"].keys():
+            assert list(operation["responses"][status]["headers"]) == [wanted[status]], (name, status)
+    assert list(operations(document)["create_snapshot"]["responses"]["201"]["headers"]) == ["Location"]
+
+
+def test_bounds_are_written_in_the_words_of_json_schema(document: Document) -> None:
+    schemas = document["components"]["schemas"].values()
+    fields = [field for schema in schemas for field in schema.get("properties", {}).values()]
+    assert [field for field in fields if {"gt", "ge", "lt", "le"} & field.keys()] == []
+    epsilon = document["components"]["schemas"]["SnapshotIn"]["properties"]["epsilon"]["anyOf"]
+    assert epsilon[0] == {"type": "number", "exclusiveMinimum": 0, "maximum": 1000}
+    assert epsilon[1]["pattern"]
+
+
 @pytest.mark.parametrize("name", ["get_snapshot", "get_histogram"])
 def test_a_histogram_comes_as_json_csv_or_a_picture(document: Document, name: str) -> None:
     content = operations(document)[name]["responses"]["200"]["content"]
@@ -106,7 +129,7 @@ def test_every_parameter_and_every_field_of_a_request_is_described(document: Doc
 
 
 def test_every_request_body_has_an_example(document: Document) -> None:
-    """That each is accepted as it stands is shown in a browser: tests/api/test_swagger_ui.py."""
+    """That each is accepted as it stands is shown in a browser: tests/console/test_docs_page.py."""
     bodies = {
         (name, media_type): "example" in body or body["schema"].get("format") == "binary"  # a file of bytes has none
         for name, operation in operations(document).items()
