@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.api.decoding import decode_events, decode_users, may_grow
+from app.api.decoding import decode_events, decode_users, may_grow, scan_events
 from app.api.dependencies import REQUEST_KEY, IngesterOfName, RequestKey, SketchName, claim_of
 from app.api.errors import refused, responses
 from app.api.inputs import NAME
@@ -41,7 +41,10 @@ from app.usecases.group_commit import GroupCommit
 from app.usecases.ingest_events import Submission
 from app.usecases.manage_keys import RecentCallers, authenticate
 
-_LARGE_BYTES = 16 * 1024  # a body that is not decoded on the event loop, which must never wait
+# The event loop must never wait, so what takes long to decode is handed to a thread. But to hand it over and back takes
+# longer than a scanner does for a batch of common size.
+_SCANNED_AT_ONCE_BYTES = 256 * 1024
+_READ_AT_ONCE_BYTES = 16 * 1024
 _MOST_KNOWN = 10_000
 _NAME = re.compile(NAME)
 _KEY = re.compile(REQUEST_KEY)
@@ -79,9 +82,10 @@ class Ingest:
         with self.intake.admit() as admission:
             body = await admission.body(receive, _declared(headers))
             content_type, encoding = headers.get("content-type", ""), ",".join(headers.getlist("content-encoding"))
-            large = len(body) > _LARGE_BYTES or may_grow(content_type, encoding)
-            decode = partial(self._submission, caller, name, request_key, bounds, content_type, encoding, body)
-            submission = await asyncio.to_thread(decode) if large else decode()
+            scanned = self._scanned(bounds, content_type, encoding, body)
+            decode = partial(self._submission, caller, name, request_key, bounds, content_type, encoding, body, scanned)
+            at_once = scanned is not None or (len(body) <= _READ_AT_ONCE_BYTES and not may_grow(content_type, encoding))
+            submission = decode() if at_once else await asyncio.to_thread(decode)
             admission.take(max(0, submission.batch.nbytes - len(body)))  # it may have been compressed
             await self.commits.ingest(name, submission)
             return submission.batch.events
@@ -115,12 +119,19 @@ class Ingest:
         content_type: str,
         encoding: str,
         body: bytes,
+        scanned: Batch | None,
     ) -> Submission:
-        batch = self._batch(bounds.rules, content_type, encoding, body)
+        batch = scanned if scanned is not None else self._batch(bounds.rules, content_type, encoding, body)
         people = bounds.people(batch)
         content = b"\0".join((content_type.encode(), encoding.encode(), body)) if request_key else b""
         claim = claim_of(caller, "events", name, request_key, content)
         return Submission(batch, claim, caller.key_id, people, bounds.rules.allowance)
+
+    def _scanned(self, bounds: Bounds, content_type: str, encoding: str, body: bytes) -> Batch | None:
+        """Not where there is more to do than to scan: to take fingerprints, or to check sets."""
+        if len(body) > _SCANNED_AT_ONCE_BYTES or bounds.fingerprints or bounds.rules.unit == "user":
+            return None
+        return scan_events(content_type, encoding, body, max_items=self.context.max_items)
 
     def _batch(self, rules: Rules, content_type: str, encoding: str, body: bytes) -> Batch | UserSets:
         limits = {"max_items": self.context.max_items, "max_bytes": self.intake.max_body_bytes}

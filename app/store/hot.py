@@ -1,16 +1,15 @@
 """What is being written to, kept open in the process, so that a batch need not read it back: sketches, and allowances.
 
-It is used only together with the token that the database has, read under the lock; whoever takes it owns it until it is
-put back after the commit. So what was left halfway by a failure is never seen again. Bounded in bytes, but for the last
-one; what nobody wrote to for a minute is dropped, and what was deleted with it.
+It counts only together with the token that the database has, read under the lock; whoever takes it owns it until it is
+put back, with the token that its own commit writes. So what was left halfway by a failure is never seen again: a token
+whose commit failed is in no database, and none is made twice. Bounded in bytes, but for the last one; what nobody wrote
+to for a minute is dropped, and what was deleted with it.
 """
 
 import time
 from collections import OrderedDict
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
-
-from app.core.kernel import Fold
 
 _IDLE_SECONDS = 60.0
 
@@ -34,12 +33,7 @@ class HotSketches:
         self._open: OrderedDict[object, _Open] = OrderedDict()  # least recently used first
         self._lock = Lock()
 
-    def take(self, sketch_id: int, token: int) -> Fold | None:
-        """The open sketch, if it is as the database has it; it is the caller's alone then."""
-        found, fold = self.take_any(sketch_id) or (0, None)
-        return fold if found == token else None
-
-    def take_any(self, key: object) -> tuple[int, Any] | None:
+    def take(self, key: object) -> tuple[int, Any] | None:
         """What is open, with its token, whatever the database has; it is the caller's alone then."""
         with self._lock:
             found = self._open.pop(key, None)

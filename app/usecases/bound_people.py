@@ -73,7 +73,7 @@ class Used:
         held = allowances.lock(session, scope_id)
         if held.dropped:
             raise RuntimeError("people were forgotten while a sketch still takes events")
-        sequence, known = context.hot.take_any(("people", scope_id)) or (0, new_allowances())
+        sequence, known = context.hot.take(("people", scope_id)) or (0, new_allowances())
         if sequence != held.sequence:
             if not allowances.is_past(session, scope_id, sequence):  # the database may have been put back
                 sequence, known = 0, new_allowances()

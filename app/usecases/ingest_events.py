@@ -1,6 +1,6 @@
 """Fold batches into one sketch, each exactly once, those that wait together in one transaction."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -26,7 +26,7 @@ from app.store import keys, requests, sketches, states
 from app.store.states import Held
 from app.usecases.bound_people import Used
 from app.usecases.context import Context
-from app.usecases.open_sketch import CompactFold, opened
+from app.usecases.open_sketch import CompactFold, Guess, Kept, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,50 +56,102 @@ def ingest_events(context: Context, name: str, submission: Submission) -> None:
         raise outcome
 
 
-def ingest_together(context: Context, name: str, submissions: Sequence[Submission]) -> list[Outcome]:
-    """Count these batches in this order, each all or nothing. One that fails does not fail its neighbours."""
+def _nobody() -> Sequence[Submission]:
+    return ()
+
+
+def _nothing() -> None:
+    pass
+
+
+def ingest_together(
+    context: Context,
+    name: str,
+    submissions: Sequence[Submission],
+    *,
+    late: Callable[[], Sequence[Submission]] = _nobody,
+    folded: Callable[[], None] = _nothing,
+) -> list[Outcome]:
+    """Count these batches in this order, each all or nothing. One that fails does not fail its neighbours.
+
+    `late` is asked once, when it is our turn to write: who came meanwhile and joins. `folded` is called before the
+    commit, when the next batches can be folded already; not where people are counted.
+    """
+    together = list(submissions)
+
+    def joined() -> Sequence[Submission]:
+        together.extend(late())
+        return together
+
     try:
-        return _ingest(context, name, submissions)
+        return _ingest(context, name, submissions, joined, folded)
     except Refusal as refusal:  # of all alike: no such sketch, no database
-        return [refusal] * len(submissions)
+        return [refusal] * len(together)
     except Exception as fault:
-        if len(submissions) == 1:
+        if len(together) == 1:
             return [fault]
-    return [outcome for one in submissions for outcome in ingest_together(context, name, [one])]
+    return [outcome for one in together for outcome in ingest_together(context, name, [one])]
 
 
-def _ingest(context: Context, name: str, submissions: Sequence[Submission]) -> list[Outcome]:
-    group = _Group(submissions)
+def _ingest(
+    context: Context,
+    name: str,
+    first: Sequence[Submission],
+    joined: Callable[[], Sequence[Submission]],
+    folded: Callable[[], None],
+) -> list[Outcome]:
+    guess = Guess(context, name, _plain_batches(first))
     with context.database.writing() as session:
         held = states.lock(session, name)  # first: who waits for the same claims waits here
+        group = _Group(joined())
         universe = _universe(session, name) if held is None or held.has_universe else None
-        fold = opened(context, session, held) if held else None
-        group.refuse(_revoked(session, submissions))
+        group.refuse(_revoked(session, group.waiting.values()))
         group.refuse(lambda one: _foreign(one.batch, universe))
         group.answer_retries(session)
+        fold, to_fold = _opened(session, held, guess, group.waiting) if held else (None, [])
         if held is None or fold is None or held.closed:
             group.refuse(lambda _: _taking_none(name, held))
             return group.outcomes()
         group.stake_claims(session, context.now())
-        counted = [one for one in group.waiting.values() if len(one.batch)]
-        if not counted:  # nothing is rewritten, so that the time that takes cannot be asked for free
-            _keep(context, held.sketch_id, held.token, fold)
+        kept = Kept(fold, guess.alone(held.token)) if isinstance(fold, kernel.Fold) else None
+        if not any(len(one.batch) for one in group.waiting.values()):
+            _keep(
+                context, name, held.token, kept
+            )  # not rewritten, so that the time that takes cannot be asked for free
             return group.outcomes()
         used = Used.opened(context, session, held.scope_id) if held.scope_id is not None else None
-        for one in counted:
+        for one in to_fold:
             _fold(fold, one, used)
         token = states.write(session, held.sketch_id, fold.state())
         if used:
             used.write(session)
-    _keep(context, held.sketch_id, token, fold)
+        else:
+            _keep(context, name, token, kept)
+            folded()
     if used:
+        _keep(context, name, token, kept)
         used.keep(context)
     return group.outcomes()
 
 
-def _keep(context: Context, sketch_id: int, token: int, fold: kernel.Fold | CompactFold) -> None:
-    if isinstance(fold, kernel.Fold):
-        context.hot.put(sketch_id, token, fold)
+def _plain_batches(submissions: Sequence[Submission]) -> list[Batch]:
+    """What can be folded ahead: all of them, or none where it depends on what people have used."""
+    batches = [one.batch for one in submissions if one.people is None and not isinstance(one.batch, UserSets)]
+    return batches if len(batches) == len(submissions) else []
+
+
+def _opened(
+    session: Session, held: Held, guess: Guess, waiting: Mapping[int, Submission]
+) -> tuple[kernel.Fold | CompactFold | None, list[Submission]]:
+    """The sketch, and those batches that are not in it yet."""
+    guessed = guess.sketch(held.token) if all(at in waiting for at in range(guess.size)) else None
+    done = guess.size if guessed else 0
+    return guessed or opened(session, held), [one for at, one in waiting.items() if at >= done and len(one.batch)]
+
+
+def _keep(context: Context, name: str, token: int, kept: Kept | None) -> None:
+    if kept:
+        context.hot.put(name, token, kept)
 
 
 def _fold(fold: kernel.Fold | CompactFold, one: Submission, used: Used | None) -> None:
@@ -160,7 +212,7 @@ def _reused(claim: Claim, earlier_fingerprint: bytes) -> Outcome:
     return None
 
 
-def _revoked(session: Session, submissions: Sequence[Submission]) -> Callable[[Submission], Refusal | None]:
+def _revoked(session: Session, submissions: Collection[Submission]) -> Callable[[Submission], Refusal | None]:
     """Keys are recognised from memory (`RecentCallers`); whether one was revoked is asked here, once for all."""
     key_ids = {one.key_id for one in submissions if one.key_id}
     revoked = keys.revoked(session, key_ids) if key_ids else set()

@@ -1,6 +1,7 @@
 """A stored sketch, ready for batches."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
@@ -33,11 +34,52 @@ class CompactFold:
         return state.encode(self._sketch)
 
 
-def opened(context: Context, session: Session, held: Held) -> kernel.Fold | CompactFold | None:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An open sketch between batches."""
+
+    fold: kernel.Fold
+    alone: bool  # no other process wrote to the sketch when this one last did
+
+    @property
+    def nbytes(self) -> int:
+        return self.fold.nbytes
+
+
+class Guess:
+    """Batches folded before the transaction that counts them, into what this process keeps open of their sketch.
+
+    So no lock is held meanwhile, and one commit is written to the disk while the next is folded. The guess is that the
+    sketch is still as this process left it and that none of the batches is refused; the transaction sees whether it is,
+    and folds for itself where it is not.
+    """
+
+    def __init__(self, context: Context, name: str, batches: Sequence[Batch]) -> None:
+        self._token: int | None
+        self._kept: Kept | None
+        self._token, self._kept = context.hot.take(name) or (None, None)
+        self.size = 0  # how many batches are in it
+        if self._kept and self._kept.alone:
+            self._fold(self._kept.fold, batches)
+
+    def _fold(self, fold: kernel.Fold, batches: Sequence[Batch]) -> None:
+        try:
+            for batch in batches:
+                fold.add(batch)
+            self.size = len(batches)
+        except Exception:  # the transaction will meet it again, and find out whose it is
+            self._kept = None
+
+    def sketch(self, token: int) -> kernel.Fold | None:
+        """With the batches, if it was as the database has it."""
+        return self._kept.fold if self._kept and self._token == token else None
+
+    def alone(self, token: int) -> bool:
+        return self._token in (None, token)
+
+
+def opened(session: Session, held: Held) -> kernel.Fold | CompactFold | None:
     """The sketch as it is now; None for a sum, which takes no batches."""
-    hot = context.hot.take(held.sketch_id, held.token)
-    if hot is not None:
-        return hot
     stored = states.read(session, held.sketch_id)
     if stored is None:
         raise RuntimeError("a state that is locked is gone")

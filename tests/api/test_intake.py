@@ -263,7 +263,7 @@ def test_a_fault_gives_the_room_back(app: FastAPI, context: Context, monkeypatch
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched:
-        patched.setattr(events, "decode_events", broken)
+        patched.setattr(events, "scan_events", broken)
         assert _post(app, [b"a" * 100], _TEXT).status == 500
     assert _free(app) == _ROOM
     with monkeypatch.context() as patched:

@@ -408,7 +408,7 @@ def test_an_idle_process_that_forgot_reads_everything_again(context: Context, mo
     _send(context, [("u", "a", 3)])
     monkeypatch.setattr(hot, "_IDLE_SECONDS", -1.0)
     context.hot.drop_idle()
-    assert context.hot.take_any(("people", 1)) is None
+    assert context.hot.take(("people", 1)) is None
     _send(context, [("u", "b", 9)])
     assert books.counters(context.database) == {"a": 3, "b": 2}
 

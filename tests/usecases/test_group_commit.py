@@ -1,13 +1,15 @@
-"""What comes while a commit runs joins the next one, and is answered after it."""
+"""What comes while a commit waits for its turn joins it; what comes later joins the next. All are answered after it."""
 
 import asyncio
+import sqlite3
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, cast
 
 import pytest
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, event, exc
 
 from app.core.budget import Budget
 from app.core.claims import Claim
@@ -18,12 +20,14 @@ from app.core.universe import Universe, of_values
 from app.settings import Settings
 from app.store import sketches, states
 from app.store.database import Database
+from app.usecases import ingest_events
 from app.usecases.context import Context
 from app.usecases.group_commit import GroupCommit
 from app.usecases.ingest_events import Submission
 from app.usecases.manage_keys import create_key, revoke_key
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
 from app.usecases.merge_sketches import merge_sketches
+from app.usecases.open_sketch import Guess
 from tests import books
 
 _LONG = 60  # seconds: a test that hangs fails
@@ -111,7 +115,7 @@ async def _sent(commits: GroupCommit, submissions: list[Submission], name: str =
 def _together(
     context: Context, settings: Settings, submissions: list[Submission]
 ) -> tuple[list[BaseException | None], int]:
-    """What became of batches that came while the commit of one of "first" ran, and how many transactions it took."""
+    """What became of batches that came while a commit of "first" waited, and how many transactions it took."""
     outcomes: list[BaseException | None] = []
 
     async def scene(commits: GroupCommit) -> None:
@@ -128,17 +132,17 @@ def _together(
 
 
 def _counters(context: Context) -> dict[str, int]:
-    """Without the batch that the others waited for, which must be there once."""
+    """Without the batch that came first, which must be there once."""
     counted = books.counters(context.database)
     assert counted.pop("first") == 1
     return counted
 
 
-def test_what_comes_while_a_commit_runs_is_one_transaction(context: Context, settings: Settings) -> None:
+def test_what_comes_while_a_commit_waits_for_its_turn_joins_it(context: Context, settings: Settings) -> None:
     _create(context)
     outcomes, transactions = _together(context, settings, [_one(f"k{number % 5}") for number in range(50)])
     assert outcomes == [None] * 50
-    assert transactions == 2
+    assert transactions == 1
     assert _counters(context) == {f"k{number}": 10 for number in range(5)}
 
 
@@ -210,7 +214,7 @@ def test_more_than_a_thousand_are_split(context: Context, settings: Settings) ->
     submissions = [_one("a", _claim(str(number))) for number in range(2500)]
     outcomes, transactions = _together(context, settings, submissions)
     assert outcomes == [None] * 2500
-    assert transactions == 1 + 3
+    assert transactions == 3
     assert _counters(context) == {"a": 2500}
 
 
@@ -259,7 +263,7 @@ def test_a_refused_batch_is_refused_alone(context: Context, settings: Settings) 
     outcomes, transactions = _together(context, settings, submissions)
     found = [None if outcome is None else type(outcome) for outcome in outcomes]
     assert found == [None, BadBatch, Unauthenticated, KeyReused, None, None]
-    assert transactions == 2
+    assert transactions == 1
     assert _counters(context) == {"a": 1, "b": 1}
 
 
@@ -335,23 +339,65 @@ def test_a_connection_that_breaks_fails_all_of_its_group_and_not_the_next(contex
     writes: list[str] = []
 
     @event.listens_for(context.database.engine, "before_cursor_execute")
-    def break_the_second(connection: Connection, _cursor: object, statement: str, *_rest: object) -> None:
+    def break_the_first(connection: Connection, _cursor: object, statement: str, *_rest: object) -> None:
         if statement.startswith("UPDATE sketch_states"):
             writes.append(statement)
             driver = connection.connection.driver_connection
-            if len(writes) == 2 and driver is not None:
+            if len(writes) == 1 and driver is not None:
                 driver.close()
 
     async def scene(commits: GroupCommit) -> None:
         held = _Held(settings.database_url, "views")
-        (first,) = await _sent(commits, [_one("first")])
-        tasks = await _sent(commits, batches)
+        tasks = [task for batch in batches for task in await _sent(commits, [batch])]
         held.let_go()
-        await first
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [Unavailable] * 10
-        assert _counters(context) == {}
+        assert books.counters(context.database) == {}
         await asyncio.gather(*(commits.ingest("views", batch) for batch in batches))
 
     _run(context, scene)
-    assert _counters(context) == {f"k{number}": 1 for number in range(10)}
+    assert books.counters(context.database) == {f"k{number}": 1 for number in range(10)}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_next_batches_are_folded_while_a_commit_is_under_way_whatever_becomes_of_it(
+    context: Context, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    """On a sketch so small that every event out of place shows."""
+    _create(context, k=2)
+    sizes: list[int] = []
+    under_way = threading.Event()
+
+    class Seen(Guess):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            sizes.append(self.size)
+
+    def wait_for_the_next(_connection: Connection) -> None:
+        if len(sizes) != 2:
+            return
+        under_way.set()
+        deadline = time.monotonic() + _LONG
+        while len(sizes) < 3 and time.monotonic() < deadline:
+            time.sleep(0.001)
+        if fails:
+            raise exc.OperationalError("COMMIT", None, sqlite3.OperationalError("disk I/O error"))
+
+    async def scene(commits: GroupCommit) -> None:
+        await commits.ingest("views", _one("a"))
+        (second,) = await _sent(commits, [_one("b")])
+        assert await asyncio.to_thread(under_way.wait, _LONG)
+        third = [task for key in ("c", "d", "d") for task in await _sent(commits, [_one(key)])]
+        outcomes = await asyncio.gather(second, *third, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [Unavailable if fails else type(None)] + [type(None)] * 3
+
+    with context.database.reading() as session:
+        empty = states.load(session, sketches.get(session, "views"), for_update=False)
+    assert isinstance(empty, StreamSketch)
+    monkeypatch.setattr(ingest_events, "Guess", Seen)
+    event.listen(context.database.engine, "commit", wait_for_the_next)
+    _run(context, scene)
+    assert sizes[:2] == [0, 1]  # at first nothing was open
+    assert sizes[2] >= 1
+    counted = "acdd" if fails else "abcdd"
+    assert books.counters(context.database) == empty.extended((key, 1) for key in counted).counters

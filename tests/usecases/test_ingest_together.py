@@ -22,6 +22,8 @@ from app.core.errors import (
 )
 from app.core.kernel import Batch, batch_of
 from app.core.universe import Universe, of_values
+from app.main import build_context
+from app.settings import Settings
 from app.store import sketches, states
 from app.store.database import Database
 from app.store.tables import RequestRow
@@ -306,3 +308,19 @@ def test_an_empty_batch_changes_nothing_but_takes_its_claim(context: Context) ->
     assert _kinds(ingest_together(context, "views", [empty, empty, other])) == [None, None, KeyReused]
     assert _kinds(ingest_together(context, "views", [other])) == [KeyReused]
     assert books.counters(context.database) == {}
+
+
+def test_what_was_folded_too_early_is_folded_again(context: Context, settings: Settings) -> None:
+    """Where another process wrote meanwhile, or a batch turns out to be a retry; again where every event shows."""
+    _create(context, k=3)
+    with context.database.reading() as session:
+        expected = states.load(session, sketches.get(session, "views"), for_update=False)
+    other = build_context(settings)
+    keys = [f"k{number * number % 7}" for number in range(60)]
+    batches = [_one(key, _claim(str(number))) for number, key in enumerate(keys)]
+    for number, batch in enumerate(batches):
+        process = other if number % 7 in (2, 3, 5) else context
+        assert ingest_together(process, "views", [batch, batches[number // 2]]) == [None] * 2
+    other.database.close()
+    expected = expected.extended((key, 1) for key in keys)  # type: ignore[union-attr]  # a stream sketch
+    assert books.counters(context.database) == expected.counters
