@@ -1,6 +1,7 @@
 """Part `http`: events over the wire, beside what the same server can receive at all."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from benchmarks import peers, servers
@@ -15,7 +16,7 @@ AGAINST_BATCH = "events in a request, 8 clients"
 AGAINST_CLIENTS = "clients, one event a request"
 
 _K = 1024
-_NO_OP = "/livez of the service"
+_NO_OP, _BARE, _RECEIVED = "/livez of the service", "bare server", "received only"
 _CLIENTS, _MANY_CLIENTS = 8, 64
 _BATCHES = (1, 10, 100, 1_000, 10_000)
 _CLIENT_NUMBERS = (1, 2, 4, 8, 16, 32, 64)
@@ -27,21 +28,62 @@ def run(part: Part, *, quick: bool) -> None:
     part.say(
         f"The service as `discreet serve` starts it, k = {_K:,}, {ZIPF.name}, one sketch, no two successive requests "
         "alike; a load generator in a process of its own. *Bare server* is the same uvicorn with the same settings and "
-        "an app that reads the body and answers 200. Each figure is the median of five windows, which alternate "
+        "an app that receives the body and answers 200. Each figure is the median of five windows, which alternate "
         "between the contenders."
     )
     window = 0.5 if quick else 2
-    large: dict[str, float] = {}
-    with Generator() as generator, servers.bare() as bare:
+    with ExitStack() as stack:
+        generator = stack.enter_context(Generator())
+        bare = stack.enter_context(servers.bare())
+        ours: dict[str, Server] = {}
         for kind in (servers.SQLITE, servers.POSTGRESQL):
-            if not servers.available(kind):
+            if servers.available(kind):
+                ours[kind] = stack.enter_context(servers.serving(stack.enter_context(servers.new_database(kind))))
+            else:
                 part.say(f"{kind}: {NOT_INSTALLED}.")
-                continue
-            with servers.new_database(kind) as url, servers.serving(url) as server:
-                bench = _Bench(part, kind, generator, server, bare, window, large)
-                bench.large_requests()
-                bench.small_requests()
-                replace(bench, window=min(window, _SWEEP_WINDOW)).sweeps()
+        _large_requests(part, generator, ours, bare, window)
+        for kind, server in ours.items():
+            bench = _Bench(part, kind, generator, server, bare, window)
+            bench.small_requests()
+            replace(bench, window=min(window, _SWEEP_WINDOW)).sweeps()
+
+
+def _large_requests(part: Part, generator: Generator, ours: dict[str, Server], bare: Server, window: float) -> None:
+    """(a) As many events as fit well into a request; both databases in the same rounds."""
+    contenders = {
+        kind: _Contender(server, server.make_sketch("large", _K), BATCH, _CLIENTS) for kind, server in ours.items()
+    }
+    contenders[_BARE] = _Contender(bare, "/v1/sketches/large/events", BATCH, _CLIENTS)
+    with servers.receiving() as receiving:
+        contenders[_RECEIVED] = _Contender(receiving, receiving.make_sketch("large", _K), BATCH, _CLIENTS)
+        works = {name: contender.work(generator, window) for name, contender in contenders.items()}
+        if peers.installed("datasketches"):
+            works[peers.DATASKETCHES] = _datasketches_requests()
+        rates = in_rounds(works)
+    part.say(f"### {BATCH:,} events a request, {_CLIENTS} clients")
+    rows = [
+        [name, number(median(rates[name]) * BATCH / 1e6)]
+        + (contenders[name].row() if name in contenders else [number(median(rates[name])), "–", "–", "–", "–"])
+        for name in rates
+    ]
+    part.show(["contender", "million events/s", *_HEAD], rows)
+    part.say(
+        "*Received only* is the service itself, which checks the key, takes the body in, and then neither decodes nor "
+        "counts it. DataSketches is in process, decoding and folding the same bodies, without any server or database."
+    )
+    large = f"{BATCH:,} events a request"
+    for kind in ours:
+        sqlite = kind == servers.SQLITE
+        _claim(part, kind, large, rates, _RECEIVED, at_least=0.2 if sqlite else None)
+        _claim(part, kind, large, rates, _BARE)
+        _claim(part, kind, large, rates, peers.DATASKETCHES, at_least=1.5 if sqlite else None)
+    if servers.POSTGRESQL in ours:
+        _claim(part, servers.POSTGRESQL, large, rates, servers.SQLITE, at_least=0.8)
+
+
+def _claim(part: Part, kind: str, words: str, rates: Costs, peer: str, at_least: float | None = None) -> None:
+    measured = ratio(rates[kind], rates[peer]) if peer in rates else None
+    part.claim(Claim(f"HTTP, {kind}, {words}: of the rate of {peer}", measured, at_least=at_least))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,39 +94,6 @@ class _Bench:
     server: Server
     bare: Server
     window: float
-    large: dict[str, float]  # requests a second, of each database
-
-    def large_requests(self) -> None:
-        """(a) As many events as fit well into a request."""
-        path = self.server.make_sketch("large", _K)
-        contenders = {
-            self.kind: _Contender(self.server, path, BATCH, _CLIENTS),
-            "bare server": _Contender(self.bare, path, BATCH, _CLIENTS),
-        }
-        works = {name: self._rate(contender) for name, contender in contenders.items()}
-        if peers.installed("datasketches"):
-            works[peers.DATASKETCHES] = _datasketches_requests()
-        rates = in_rounds(works)
-        self.part.say(f"### {self.kind}: {BATCH:,} events a request, {_CLIENTS} clients")
-        rows = [
-            [name, number(median(rates[name]) * BATCH / 1e6), f"×{number(ratio(rates[self.kind], rates[name]))}"]
-            + (contenders[name].row() if name in contenders else [number(median(rates[name])), "–", "–", "–", "–"])
-            for name in rates
-        ]
-        if peers.DATASKETCHES not in rates:
-            rows.append([peers.DATASKETCHES, NOT_INSTALLED, *["–"] * (1 + len(_HEAD))])
-        self.part.show(["contender", "million events/s", f"{self.kind} is", *_HEAD], rows)
-        self.part.say(
-            "DataSketches is in process, decoding and folding the same bodies, without any server or database."
-        )
-        sqlite = self.kind == servers.SQLITE
-        self._claim(f"{BATCH:,} events a request", rates, "bare server", at_least=0.2 if sqlite else None)
-        self._claim(f"{BATCH:,} events a request", rates, peers.DATASKETCHES, at_least=1.5 if sqlite else None)
-        self.large[self.kind] = median(rates[self.kind])
-        if not sqlite and servers.SQLITE in self.large:
-            share = self.large[self.kind] / self.large[servers.SQLITE]
-            words = f"HTTP, {BATCH:,} events a request: {self.kind}, of the rate of {servers.SQLITE}"
-            self.part.claim(Claim(words, share, at_least=0.8))
 
     def small_requests(self) -> None:
         """(b) One event a request into one hot sketch."""
@@ -92,17 +101,17 @@ class _Bench:
         contenders = {
             self.kind: _Contender(self.server, path, 1, _MANY_CLIENTS),
             _NO_OP: _Contender(self.server, "/livez", 0, _MANY_CLIENTS),
-            "bare server": _Contender(self.bare, path, 1, _MANY_CLIENTS),
+            _BARE: _Contender(self.bare, path, 1, _MANY_CLIENTS),
         }
-        rates = in_rounds({name: self._rate(contender) for name, contender in contenders.items()})
+        rates = in_rounds({name: contender.work(self.generator, self.window) for name, contender in contenders.items()})
         self.part.say(f"### {self.kind}: one event a request, {_MANY_CLIENTS} clients, one sketch")
         rows = [
             [name, f"×{number(ratio(rates[self.kind], rates[name]))}", *contender.row()]
             for name, contender in contenders.items()
         ]
         self.part.show(["contender", f"{self.kind} is", *_HEAD], rows)
-        self._claim("one event a request", rates, _NO_OP, at_least=0.5)
-        self._claim("one event a request", rates, "bare server")
+        _claim(self.part, self.kind, "one event a request", rates, _NO_OP, at_least=0.5)
+        _claim(self.part, self.kind, "one event a request", rates, _BARE)
         slowest = contenders[self.kind].slowest() / contenders[_NO_OP].slowest()
         self.part.claim(Claim(f"HTTP, {self.kind}, one event a request: p99, of that of {_NO_OP}", slowest, at_most=10))
 
@@ -115,8 +124,10 @@ class _Bench:
         path = self.server.make_sketch(panel.partition(" ")[0].strip(","), _K)
         ours = {at: _Contender(self.server, path, *of) for at, of in points.items()}
         bare = {at: _Contender(self.bare, path, *of) for at, of in points.items()}
-        works = {f"{at}": self._rate(contender) for at, contender in ours.items()}
-        rates = in_rounds(works | {f"{at} bare": self._rate(contender) for at, contender in bare.items()})
+        works = {f"{at}": contender.work(self.generator, self.window) for at, contender in ours.items()}
+        rates = in_rounds(
+            works | {f"{at} bare": contender.work(self.generator, self.window) for at, contender in bare.items()}
+        )
         self.part.say(f"### {self.kind}, against {panel}")
         rows, costs, floors = [], [], []
         for at, (batch, _clients) in points.items():
@@ -125,14 +136,7 @@ class _Bench:
             floors.append((float(at), 1e9 / (median(ceiling) * batch)))
             rows.append([f"{at:,}", number(costs[-1][1] / 1e3), f"×{number(ratio(rate, ceiling))}", *ours[at].row()])
         self.part.show([panel.partition(",")[0], "µs per event", "of bare server's rate", *_HEAD], rows, words=0)
-        self.part.curves += [Curve(panel, self.kind, costs), Curve(panel, "bare server", floors)]
-
-    def _rate(self, contender: "_Contender") -> Callable[[], float]:
-        return lambda: contender.measure(self.generator, self.window)
-
-    def _claim(self, words: str, rates: Costs, peer: str, at_least: float | None = None) -> None:
-        measured = ratio(rates[self.kind], rates[peer]) if peer in rates else None
-        self.part.claim(Claim(f"HTTP, {self.kind}, {words}: of the rate of {peer}", measured, at_least=at_least))
+        self.part.curves += [Curve(panel, self.kind, costs), Curve(panel, _BARE, floors)]
 
 
 class _Contender:
@@ -145,7 +149,10 @@ class _Contender:
         self._seen: list[Answered] = []
         self._busy: list[float] = []  # seconds of the server's processor time per request
 
-    def measure(self, generator: Generator, window: float) -> float:
+    def work(self, generator: Generator, window: float) -> Callable[[], float]:
+        return lambda: self._measure(generator, window)
+
+    def _measure(self, generator: Generator, window: float) -> float:
         busy = self._server.busy()
         answered = generator.run(Load(self._target, self._clients, window))
         self._seen.append(answered)

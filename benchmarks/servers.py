@@ -68,6 +68,12 @@ def serving(database_url: str) -> Iterator[Server]:
 
 
 @contextmanager
+def receiving() -> Iterator[Server]:
+    with new_database(SQLITE) as url, _running("benchmarks.receiving", url) as server:
+        yield server
+
+
+@contextmanager
 def bare() -> Iterator[Server]:
     with scratch_folder() as folder, _running("benchmarks.bare", f"sqlite:///{folder}/unused.db") as server:
         yield server

@@ -6,16 +6,20 @@ statements lock the rows that they decide on.
 """
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, exc, text
+from sqlalchemy import Connection, Dialect, Engine, create_engine, event, exc, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.core.errors import Unavailable
 
@@ -26,6 +30,8 @@ _WAIT_SECONDS = 10  # for this process's turn or for a connection, then 503
 _SQLITE_WAIT_SECONDS = 30  # for other processes: SQLite polls, and may let one wait long
 _START_LOCK = 0x44534352  # "DSCR": a number that nothing else on this PostgreSQL uses
 _SQLITE_POOL = 40  # as many as the threads that carry requests
+_IDLE_SECONDS = 1.0
+_USED_AT = "discreet_used_at"
 _POSTGRESQL_POOL = 10  # PostgreSQL allows 100 connections by default, shared by all workers
 
 
@@ -134,12 +140,27 @@ def _engine(url: str) -> Engine:
         pool_size=_POSTGRESQL_POOL,
         max_overflow=0,
         pool_timeout=_WAIT_SECONDS,
-        pool_pre_ping=True,
         hide_parameters=True,
         isolation_level="READ COMMITTED",  # whatever the server's default
     )
     event.listen(engine, "connect", _prepare_postgresql)
+    event.listen(engine, "checkin", _note_use)
+    event.listen(engine, "checkout", partial(_require_alive, engine.dialect))
     return engine
+
+
+def _note_use(_connection: object, record: ConnectionPoolEntry) -> None:
+    record.info[_USED_AT] = time.monotonic()
+
+
+def _require_alive(dialect: Dialect, connection: DBAPIConnection, record: ConnectionPoolEntry, _proxy: object) -> None:
+    """A connection that was idle is asked whether it still stands. Not one just used: a round trip for each commit."""
+    if time.monotonic() - record.info.get(_USED_AT, time.monotonic()) < _IDLE_SECONDS:
+        return
+    try:
+        dialect.do_ping(connection)
+    except dialect.loaded_dbapi.Error as error:
+        raise exc.InvalidatePoolError from error  # the others are as old, and go too
 
 
 def _prepare_postgresql(connection: Any, _record: object) -> None:

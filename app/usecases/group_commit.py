@@ -7,13 +7,13 @@ admits bodies.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from threading import Lock
 
 from app.usecases.context import Context
-from app.usecases.ingest_events import Outcome, Submission, ingest_together
+from app.usecases.ingest_events import Submission, ingest_together
 
 _MOST_TOGETHER = 1000  # keeps statements, and the time until the first is answered, bounded
 _THREADS = 8
@@ -21,27 +21,10 @@ _THREADS = 8
 _Waiting = tuple[Submission, "asyncio.Future[None]"]
 
 
-class _Line:
-    """Who waits for one sketch."""
-
-    def __init__(self) -> None:
-        self.waiting: deque[_Waiting] = deque()
-        self.folding: _Group | None = None  # the commit that has the sketch open; the next one starts after it
-        self.running = 0
-
-    def take(self, most: int) -> list[_Waiting]:
-        """For any thread: the loop's own only adds."""
-        taken: list[_Waiting] = []
-        with suppress(IndexError):
-            while len(taken) < most:
-                taken.append(self.waiting.popleft())
-        return taken
-
-
 class _Group:
     """Those of one commit."""
 
-    def __init__(self, line: _Line) -> None:
+    def __init__(self, line: "_Line") -> None:
         self._line = line
         self.members = line.take(_MOST_TOGETHER)
 
@@ -49,19 +32,45 @@ class _Group:
         return [submission for submission, _ in self.members]
 
     def late(self) -> list[Submission]:
-        """Called by the commit, in its own thread."""
         late = self._line.take(_MOST_TOGETHER - len(self.members))
         self.members += late
         return [submission for submission, _ in late]
 
-    def answer(self, outcomes: Iterable[BaseException | None]) -> None:
-        for (_, answer), outcome in zip(self.members, outcomes, strict=True):
-            if not answer.done():  # the client may be gone
-                answer.set_exception(outcome) if outcome else answer.set_result(None)
+
+class _Line:
+    """Who waits for one sketch. Whoever adds to it, or ends folding, looks whether somebody must start."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[_Waiting] = deque()
+        self.unanswered = 0  # for the event loop's thread alone
+        self._folding: _Group | None = None  # whose commit has the sketch open
+        self._lock = Lock()
+
+    def take(self, most: int) -> list[_Waiting]:
+        taken: list[_Waiting] = []
+        with suppress(IndexError):
+            while len(taken) < most:
+                taken.append(self.waiting.popleft())
+        return taken
+
+    def must_start(self) -> bool:
+        return self._folding is None and bool(self.waiting)
+
+    def begin(self) -> _Group | None:
+        with self._lock:
+            if not self.must_start():
+                return None
+            self._folding = _Group(self)
+            return self._folding
+
+    def end(self, group: _Group) -> None:
+        with self._lock:
+            if self._folding is group:
+                self._folding = None
 
 
 class GroupCommit:
-    """For the event loop's thread alone."""
+    """`ingest` is for the event loop's thread alone. Commits follow each other without it: it may be busy receiving."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -70,47 +79,48 @@ class GroupCommit:
 
     async def ingest(self, name: str, submission: Submission) -> None:
         """Count the batch; back after the commit, or with what it was refused for."""
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[None] = loop.create_future()
         line = self._lines.setdefault(name, _Line())
         line.waiting.append((submission, answer))
-        self._go_on(name, line)
+        line.unanswered += 1
+        if line.must_start():
+            try:
+                self._threads.submit(self._commit_all, loop, name, line)
+            except RuntimeError as fault:  # no thread can be started: nobody may wait for one
+                waiting = line.take(len(line.waiting))
+                self._answer(name, line, waiting, [fault] * len(waiting))
         await answer
 
-    def _go_on(self, name: str, line: _Line) -> None:
-        if line.folding is None and line.waiting:
-            self._start(name, line)
-        elif not line.running and not line.waiting:
-            del self._lines[name]
+    def _commit_all(self, loop: asyncio.AbstractEventLoop, name: str, line: _Line) -> None:
+        while (group := line.begin()) is not None:
+            outcomes = self._commit(loop, name, line, group)
+            line.end(group)
+            loop.call_soon_threadsafe(self._answer, name, line, group.members, outcomes)
 
-    def _start(self, name: str, line: _Line) -> None:
-        group = line.folding = _Group(line)
-        line.running += 1
-        loop = asyncio.get_running_loop()
-
+    def _commit(
+        self, loop: asyncio.AbstractEventLoop, name: str, line: _Line, group: _Group
+    ) -> Sequence[BaseException | None]:
         def folded() -> None:
-            loop.call_soon_threadsafe(self._next, name, line, group)
+            line.end(group)
+            if line.must_start():
+                with suppress(RuntimeError):  # then this thread does it, after the commit
+                    self._threads.submit(self._commit_all, loop, name, line)
 
-        count = partial(ingest_together, self._context, name, group.submissions(), late=group.late, folded=folded)
         try:
-            commit = loop.run_in_executor(self._threads, count)
-        except RuntimeError as fault:  # no thread can be started: nobody may wait for one
-            group.late()
-            group.answer([fault] * len(group.members))
-            line.running -= 1
-            self._next(name, line, group)
-        else:
-            commit.add_done_callback(partial(self._finish, name, line, group))
+            return ingest_together(self._context, name, group.submissions(), late=group.late, folded=folded)
+        except BaseException as fault:
+            return [fault] * len(group.members)
 
-    def _next(self, name: str, line: _Line, group: _Group) -> None:
-        if line.folding is group:
-            line.folding = None
-        self._go_on(name, line)
-
-    def _finish(self, name: str, line: _Line, group: _Group, commit: "asyncio.Future[list[Outcome]]") -> None:
-        fault = commit.exception()
-        group.answer([fault] * len(group.members) if fault else commit.result())
-        line.running -= 1
-        self._next(name, line, group)
+    def _answer(
+        self, name: str, line: _Line, members: Sequence[_Waiting], outcomes: Sequence[BaseException | None]
+    ) -> None:
+        for (_, answer), outcome in zip(members, outcomes, strict=True):
+            if not answer.done():  # the client may be gone
+                answer.set_exception(outcome) if outcome else answer.set_result(None)
+        line.unanswered -= len(members)
+        if not line.unanswered:
+            del self._lines[name]
 
     def close(self) -> None:
         """After the last request was answered."""

@@ -1,0 +1,25 @@
+"""The service itself, but it neither decodes nor counts: what its server, its key check and its intake let through."""
+
+import sys
+from typing import Any
+
+from app import cli
+from app.api import events
+from app.core.kernel import batch_of
+from app.usecases.group_commit import GroupCommit
+
+_NOTHING = batch_of([])
+
+
+def _scan_nothing(*_arguments: Any, **_limits: Any) -> Any:
+    return _NOTHING
+
+
+async def _count_nothing(*_arguments: Any) -> None:
+    pass
+
+
+if __name__ == "__main__":
+    events.scan_events = _scan_nothing  # type: ignore[attr-defined]
+    GroupCommit.ingest = _count_nothing  # type: ignore[method-assign, assignment]
+    cli.main(sys.argv[1:])
