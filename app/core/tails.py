@@ -65,14 +65,16 @@ def two_key_tail(scale: float, threshold: int) -> Decimal:
         return density * (first_power - a_squared * (both_below_zero + both_up_to_u + both_above_u)) * _OUTWARD
 
 
-def smallest(holds: Callable[[int], bool], start: int) -> int:
-    """The smallest integer from `start` on for which a condition holds that, once true, stays true."""
+def smallest(holds: Callable[[int], bool], start: int, guess: int | None = None) -> int:
+    """The smallest integer from `start` on for which a condition holds that, once true, stays true.
+
+    A `guess` that is not far above it halves the steps.
+    """
     if holds(start):
         return start
-    step = 1
-    while not holds(start + step):
-        step *= 2
-    below, above = start + step // 2, start + step
+    below, above = start, max(start + 1, guess or 0)
+    while not holds(above):
+        below, above = above, above + 2 * (above - below)
     while above - below > 1:
         middle = (below + above) // 2
         below, above = (below, middle) if holds(middle) else (middle, above)
@@ -98,7 +100,8 @@ def noise_bound(scale: float, keys: int, beta: float) -> int:
 
     The law is symmetric, so it bounds the noise below as well.
     """
-    return smallest(lambda b: some_exceeds(scale, keys, b) <= beta, start=0)
+    by_union = draw_bound(scale, 1, beta / 2) + draw_bound(scale, keys, beta / 2)
+    return smallest(lambda b: some_exceeds(scale, keys, b) <= beta, start=0, guess=by_union)
 
 
 _CELLS = 1 << 16
@@ -110,16 +113,22 @@ def some_exceeds(scale: float, keys: int, bound: int) -> float:
 
     In each cell η is taken at its upper end, where the probability is largest; with one value a cell it is exact.
     """
+    ends, mass, outside = _cells(scale)
+    tail = np.minimum(_survival(scale, bound - (ends - 1)), 1.0)
+    with np.errstate(divide="ignore"):
+        exceeds = -np.expm1(keys * np.log1p(-tail))
+    return float(np.sum(mass * exceeds)) + outside
+
+
+@lru_cache(maxsize=4)  # a search asks for many bounds of one scale
+def _cells(scale: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Where the cells of η end, the probability of each, and of what lies outside."""
     reach = math.ceil(scale * _REACH)
     width = (2 * reach) // _CELLS + 1
     starts = np.arange(-reach, reach + 1, width, dtype=np.float64)
     ends = starts + width
     mass = _survival(scale, starts - 1) - _survival(scale, ends - 1)
-    tail = np.minimum(_survival(scale, bound - (ends - 1)), 1.0)
-    with np.errstate(divide="ignore"):
-        exceeds = -np.expm1(keys * np.log1p(-tail))
-    outside = 2 * math.exp(-reach / scale)
-    return float(np.sum(mass * exceeds)) + outside
+    return ends, mass, 2 * math.exp(-reach / scale)
 
 
 def _survival(scale: float, j: np.ndarray) -> np.ndarray:
