@@ -23,12 +23,16 @@ async function show() {
   const focusedBefore = document.activeElement;
   signOutButton.hidden = !isSignedIn();
   main.setAttribute("aria-busy", "true");
-  const content = isSignedIn() ? await viewOf(location.hash) : signInView();
+  let content;
+  try {
+    content = isSignedIn() ? await viewOf(location.hash) : signInView();
+  } finally {
+    if (turn === shownLast) main.removeAttribute("aria-busy");
+  }
   if (turn !== shownLast) return;
   const moved = ![focusedBefore, document.body].includes(document.activeElement);
   const tabbedOn = moved && !main.contains(document.activeElement); // while it loaded: the focus is not pulled back
   main.replaceChildren(...content);
-  main.removeAttribute("aria-busy");
   const heading = main.querySelector("h1");
   document.title = `${heading.textContent} · Discreet`;
   if (!tabbedOn) (main.querySelector("[data-focus]") ?? heading).focus();

@@ -38,11 +38,12 @@ class _Group:
 
 
 class _Line:
-    """Who waits for one sketch. Whoever adds to it, or ends folding, looks whether somebody must start."""
+    """Who waits for one sketch. Whoever adds to it, or ends folding, calls a thread where none was called yet."""
 
     def __init__(self) -> None:
         self.waiting: deque[_Waiting] = deque()
         self.unanswered = 0  # for the event loop's thread alone
+        self._called = False  # a thread was sent and has not begun
         self._folding: _Group | None = None  # whose commit has the sketch open
         self._lock = Lock()
 
@@ -53,12 +54,21 @@ class _Line:
                 taken.append(self.waiting.popleft())
         return taken
 
-    def must_start(self) -> bool:
-        return self._folding is None and bool(self.waiting)
+    def call(self) -> bool:
+        """Whether the caller must send a thread, which then begins."""
+        with self._lock:
+            must = self._folding is None and not self._called and bool(self.waiting)
+            self._called = self._called or must
+            return must
+
+    def uncall(self) -> None:
+        with self._lock:
+            self._called = False
 
     def begin(self) -> _Group | None:
         with self._lock:
-            if not self.must_start():
+            self._called = False
+            if self._folding is not None or not self.waiting:
                 return None
             self._folding = _Group(self)
             return self._folding
@@ -84,28 +94,36 @@ class GroupCommit:
         line = self._lines.setdefault(name, _Line())
         line.waiting.append((submission, answer))
         line.unanswered += 1
-        if line.must_start():
-            try:
-                self._threads.submit(self._commit_all, loop, name, line)
-            except RuntimeError as fault:  # no thread can be started: nobody may wait for one
-                waiting = line.take(len(line.waiting))
-                self._answer(name, line, waiting, [fault] * len(waiting))
+        if not self._send(loop, name, line):  # nobody may wait for a thread that does not come
+            waiting = line.take(len(line.waiting))
+            self._answer(name, line, waiting, [RuntimeError("no thread can be started")] * len(waiting))
         await answer
 
-    def _commit_all(self, loop: asyncio.AbstractEventLoop, name: str, line: _Line) -> None:
+    def _send(self, loop: asyncio.AbstractEventLoop, name: str, line: _Line) -> bool:
+        """Send a thread where one must go; False where there is none."""
+        if line.call():
+            try:
+                self._threads.submit(self._commit, loop, name, line)
+            except RuntimeError:
+                line.uncall()
+                return False
+        return True
+
+    def _commit(self, loop: asyncio.AbstractEventLoop, name: str, line: _Line) -> None:
+        """One commit, then it is the turn of other sketches."""
         while (group := line.begin()) is not None:
-            outcomes = self._commit(loop, name, line, group)
+            outcomes = self._ingest(loop, name, line, group)
             line.end(group)
             loop.call_soon_threadsafe(self._answer, name, line, group.members, outcomes)
+            if self._send(loop, name, line):
+                return
 
-    def _commit(
+    def _ingest(
         self, loop: asyncio.AbstractEventLoop, name: str, line: _Line, group: _Group
     ) -> Sequence[BaseException | None]:
         def folded() -> None:
             line.end(group)
-            if line.must_start():
-                with suppress(RuntimeError):  # then this thread does it, after the commit
-                    self._threads.submit(self._commit_all, loop, name, line)
+            self._send(loop, name, line)  # if there is none, this one goes on after the commit
 
         try:
             return ingest_together(self._context, name, group.submissions(), late=group.late, folded=folded)
@@ -119,7 +137,7 @@ class GroupCommit:
             if not answer.done():  # the client may be gone
                 answer.set_exception(outcome) if outcome else answer.set_result(None)
         line.unanswered -= len(members)
-        if not line.unanswered:
+        if not line.unanswered and self._lines.get(name) is line:
             del self._lines[name]
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """Fold batches into one sketch, each exactly once, those that wait together in one transaction."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -129,8 +130,9 @@ def _ingest(
             _keep(context, name, token, kept)
             folded()
     if used:
-        _keep(context, name, token, kept)
-        used.keep(context)
+        with suppress(Exception):  # it is committed: a fault must not lead to another try
+            _keep(context, name, token, kept)
+            used.keep(context)
     return group.outcomes()
 
 
@@ -144,7 +146,8 @@ def _opened(
     session: Session, held: Held, guess: Guess, waiting: Mapping[int, Submission]
 ) -> tuple[kernel.Fold | CompactFold | None, list[Submission]]:
     """The sketch, and those batches that are not in it yet."""
-    guessed = guess.sketch(held.token) if all(at in waiting for at in range(guess.size)) else None
+    right = all(at in waiting for at in range(guess.size)) and (held.scope_id is None or not guess.size)
+    guessed = guess.sketch(held.token) if right else None
     done = guess.size if guessed else 0
     return guessed or opened(session, held), [one for at, one in waiting.items() if at >= done and len(one.batch)]
 

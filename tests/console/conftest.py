@@ -1,4 +1,4 @@
-"""One browser, a server for each module, a fresh page for each test. SQLite alone: a page sees no difference."""
+"""A browser and a server for each module, a fresh page for each test. SQLite alone: a page sees no difference."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from tests.server import Server, running
 expect.set_options(timeout=20_000)  # the machine may have more to do
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not longer: while it runs, so does an event loop in this thread
 def browser() -> Iterator[Browser]:
     path = chromium()
     with sync_playwright() as playwright:

@@ -125,7 +125,7 @@ def test_who_tabs_on_while_a_view_loads_is_not_pulled_back(console: Console) -> 
     console.sign_in()
     expect(console.heading("Sketches")).to_be_focused()
     held: list[Route] = []
-    console.page.route("**/v1/sketches/empty", held.append)
+    console.page.route("**/v1/sketches/empty", lambda route: held.append(route))
     console.page.get_by_role("link", name="empty").click()
     expect(console.page.locator("main")).to_have_attribute("aria-busy", "true")
     console.button("Sign out").focus()

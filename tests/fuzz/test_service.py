@@ -14,7 +14,7 @@ from app.core.kernel import Batch
 from tests.api.decoding.bodies import WRITERS
 from tests.fuzz.service import MEBIBYTE, MOST_ABOVE, MOST_GROWTH, Failed, Figures, checked, post
 
-_BODIES = 2000
+_BODIES = 1000
 
 
 def _posted(folder: Path, number: int) -> Figures:

@@ -147,6 +147,16 @@ def test_the_batches_of_a_group_count_one_after_the_other(context: Context) -> N
     assert books.counters(context.database) == {"a": 6, "k0": 2, "k1": 2, "k2": 1}
 
 
+def test_a_batch_without_people_is_a_fault_whether_or_not_the_sketch_is_open(context: Context) -> None:
+    """The API asks for them first; whatever went wrong there, nobody is counted without an allowance."""
+    _create(context)
+    for _ in range(2):
+        (outcome,) = ingest_together(context, "views", [Submission(batch_of([("x", 5)]))])
+        assert isinstance(outcome, RuntimeError)
+        _send(context, [("u", "a")])
+    assert books.counters(context.database) == {"a": 2}
+
+
 def test_a_retry_uses_nothing_in_its_group_or_later(context: Context) -> None:
     _create(context)
     first = _events(context, [("u", "a", 2), ("v", "a")], claim="1")

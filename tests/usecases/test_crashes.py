@@ -130,7 +130,7 @@ def test_servers_killed_under_load_keep_every_acknowledged_batch_and_balance(dat
     with running(database_url) as server, server.client() as client:
         create_sketch(client, epsilon="100", delta="1e-3", k=4096)
     database = Database(database_url)
-    for number in range(4):
+    for number in range(2):
         new = [_Sender(f"{number}-{letter}") for letter in "abcd"]
         senders += new
         with running(database_url, workers=2) as server:

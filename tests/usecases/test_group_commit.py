@@ -5,6 +5,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from app.core.universe import Universe, of_values
 from app.settings import Settings
 from app.store import sketches, states
 from app.store.database import Database
-from app.usecases import ingest_events
+from app.usecases import group_commit, ingest_events
 from app.usecases.context import Context
 from app.usecases.group_commit import GroupCommit
 from app.usecases.ingest_events import Submission
@@ -401,3 +402,58 @@ def test_the_next_batches_are_folded_while_a_commit_is_under_way_whatever_become
     assert sizes[2] >= 1
     counted = "acdd" if fails else "abcdd"
     assert books.counters(context.database) == empty.extended((key, 1) for key in counted).counters
+
+
+def test_sketches_take_turns_and_no_thread_is_called_twice(
+    context: Context, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread for all: after each commit it is the turn of whoever waited longest."""
+    monkeypatch.setattr(group_commit, "_THREADS", 1)
+    _create(context)
+    _create(context, "other")
+    written: list[str] = []
+    calls: list[object] = []
+    together, submit = ingest_events.ingest_together, ThreadPoolExecutor.submit
+
+    def note(context: Context, name: str, *arguments: Any, **more: Any) -> Any:
+        written.append(name)
+        return together(context, name, *arguments, **more)
+
+    def counted(pool: ThreadPoolExecutor, *arguments: Any) -> Any:
+        calls.append(arguments)
+        return submit(pool, *arguments)
+
+    async def scene(commits: GroupCommit) -> None:
+        held = _Held(settings.database_url, "views")
+        tasks = await _sent(commits, [_one("first")])
+        while not written:
+            await asyncio.sleep(0.001)
+        tasks += await _sent(commits, [_one("a")], "other")
+        tasks += [task for _ in range(1500) for task in await _sent(commits, [_one("a")])]
+        held.let_go()
+        await asyncio.gather(*tasks)
+
+    monkeypatch.setattr(group_commit, "ingest_together", note)
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", counted)
+    _run(context, scene)
+    assert written == ["views", "other", "views"]
+    assert len(calls) == 3
+    assert _counters(context) == {"a": 1500}
+
+
+def test_nobody_waits_for_a_thread_that_cannot_be_started(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    _create(context)
+
+    def refuse(*_arguments: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def scene(commits: GroupCommit) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(ThreadPoolExecutor, "submit", refuse)
+            for task in await _sent(commits, [_one("a"), _one("b")]):
+                with pytest.raises(RuntimeError):
+                    await task
+        await commits.ingest("views", _one("c"))
+
+    _run(context, scene)
+    assert books.counters(context.database) == {"c": 1}

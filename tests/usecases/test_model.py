@@ -104,6 +104,6 @@ class Model(RuleBasedStateMachine):
 def test_the_service_agrees_with_the_model(new_database: NewDatabase) -> None:
     Model.new_database = staticmethod(new_database)
     quick = settings(
-        max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck), database=None
+        max_examples=10, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck), database=None
     )
     run_state_machine_as_test(Model, settings=quick)

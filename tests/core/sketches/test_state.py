@@ -185,7 +185,7 @@ sketches = stream_sketches() | compact_sketches() | summed_sketches()
 # What is written is read
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(sketches)
 def test_a_stored_sketch_is_read_back_exactly(sketch: Sketch) -> None:
     read = decode(encode(sketch))
@@ -465,7 +465,7 @@ def damaged_states(draw: st.DrawFn) -> bytes:
     return bytes(state)
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     damaged_states() | st.binary(max_size=200) | st.binary(max_size=200).map(lambda rest: b"DSCR\x02\x01\x08" + rest)
 )
