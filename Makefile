@@ -28,7 +28,7 @@ demo: $(READY) ## show all of it in seconds, on a throwaway server
 SCRATCH = $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {found = 1} END {print found ? "/dev/shm" : "$${TMPDIR:-/tmp}"}')
 
 test: $(READY) ## run every test, each database test on SQLite and on PostgreSQL
-	TMPDIR=$(SCRATCH) OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup
+	TMPDIR=$(SCRATCH) OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder
 
 lint: $(READY) ## check style
 	$(BIN)/ruff check .

@@ -21,7 +21,7 @@ ADMIN_KEY = "an admin key for tests"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long begins first, so that at the end no worker is left alone with it."""
+    """What takes long begins first, so that at the end no worker is left alone with it. A file is run by one worker."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 

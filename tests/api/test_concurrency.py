@@ -4,11 +4,14 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
+import pytest
 
 from app.store.database import Database
 from tests import books
 from tests.api.calls import create_sketch, post_events, problem, release
 from tests.server import Server, running
+
+pytestmark = pytest.mark.long
 
 
 def _at_once(server: Server, requests: int, send: object) -> list[httpx2.Response]:

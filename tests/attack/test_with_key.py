@@ -9,6 +9,8 @@ from tests.attack.conftest import Target
 from tests.attack.world import World
 from tests.conftest import ADMIN_KEY
 
+pytestmark = pytest.mark.long
+
 _KEY = {"Authorization": f"Bearer {ADMIN_KEY}"}
 _MANY, _FEW = 8, 3  # of each kind that are drawn
 _SECONDS = 60

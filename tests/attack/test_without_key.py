@@ -9,6 +9,8 @@ from schemathesis.core.parameters import ParameterLocation
 from tests.attack.cases import Case, drawn, edges, examples, labels
 from tests.attack.conftest import Target
 
+pytestmark = pytest.mark.long
+
 _FEW = 2  # of each kind that are drawn
 _CREDENTIALS = [None, "Bearer", "Bearer not-a-key", "Basic YWRtaW46YWRtaW4=", "Bearer dsk_0123456789abcdef_wrong"]
 _OPEN = ["GET /livez", "GET /readyz"]

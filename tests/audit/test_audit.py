@@ -18,7 +18,7 @@ from tests.audit.mistakes import MISTAKES, Mistake
 
 FEWER = 15  # times fewer draws than in a full audit
 
-pytestmark = pytest.mark.xdist_group("audit")  # one worker, which draws noise once
+pytestmark = pytest.mark.long
 
 source = cache(Source)  # each audit here gets the same draws again, which its own risk does not depend on
 

@@ -9,8 +9,6 @@ from tests.client.conftest import Discreet
 from tests.conftest import ADMIN_KEY
 from tests.server import Server
 
-pytestmark = pytest.mark.xdist_group("client")  # one worker, which starts one server
-
 
 def _ingested(discreet: Discreet, sketch: str, folder: Path) -> None:
     file = folder / "keys.csv"

@@ -20,8 +20,6 @@ from tests.client.conftest import Counts, Discreet
 from tests.conftest import ADMIN_KEY
 from tests.server import Server
 
-pytestmark = pytest.mark.xdist_group("client")  # one worker, which starts one server
-
 TRUTH = {"/home": 60, "/pricing, old": 30, "/ünï": 10}
 EVENTS = [key for key, count in TRUTH.items() for _ in range(count)]
 

@@ -28,7 +28,6 @@ STORED = """async () => ({
     workers: (await navigator.serviceWorker.getRegistrations()).length,
 })"""
 NOTHING: dict[str, Any] = {"local": {}, "session": {}, "cookies": "", "databases": [], "caches": [], "workers": 0}
-ONE_WORKER = pytest.mark.xdist_group("browser")  # which starts each browser and server once
 _GO_TO = """view => new Promise(resolve => {
     if (location.hash === `#${view}`) resolve();
     addEventListener("hashchange", () => resolve(), {once: true});

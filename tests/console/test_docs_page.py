@@ -8,10 +8,10 @@ import pytest
 from playwright.sync_api import Browser, Error, Locator, expect
 
 from tests.conftest import ADMIN_KEY
-from tests.console.browser import NOTHING, ONE_WORKER, STORED, Watched
+from tests.console.browser import NOTHING, STORED, Watched
 from tests.server import Server, free_port, running
 
-pytestmark = ONE_WORKER
+pytestmark = pytest.mark.long
 
 
 class Docs(Watched):

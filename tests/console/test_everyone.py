@@ -9,10 +9,10 @@ from playwright.sync_api import Browser, Locator, Route, expect
 
 from tests.api.calls import create_sketch, post_events, release
 from tests.conftest import ADMIN_KEY
-from tests.console.browser import ONE_WORKER, Console, Keyboard
+from tests.console.browser import Console, Keyboard
 from tests.server import Server
 
-pytestmark = ONE_WORKER
+pytestmark = pytest.mark.long
 
 _PHONE, _DESK = (360, 740), (1200, 900)
 _VIEWS = {

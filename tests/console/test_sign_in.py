@@ -6,9 +6,9 @@ from playwright.sync_api import expect
 
 from tests.api.calls import create_sketch
 from tests.conftest import ADMIN_KEY
-from tests.console.browser import NOTHING, ONE_WORKER, STORED, Console
+from tests.console.browser import NOTHING, STORED, Console
 
-pytestmark = ONE_WORKER
+pytestmark = pytest.mark.long
 
 
 def _new_key(admin: httpx2.Client, *scopes: str) -> tuple[str, str]:

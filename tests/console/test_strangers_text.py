@@ -5,9 +5,9 @@ import pytest
 from playwright.sync_api import Error, expect
 
 from tests.api.calls import create_sketch, post_events, release
-from tests.console.browser import ONE_WORKER, Console
+from tests.console.browser import Console
 
-pytestmark = ONE_WORKER
+pytestmark = pytest.mark.long
 
 _KEYS = [
     "<script>document.title = 'broken'</script>",

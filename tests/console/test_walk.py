@@ -10,9 +10,9 @@ from playwright.sync_api import Route, expect
 
 from tests.api.calls import create_sketch, post_events, release
 from tests.conftest import ADMIN_KEY
-from tests.console.browser import NOTHING, ONE_WORKER, STORED, Console
+from tests.console.browser import NOTHING, STORED, Console
 
-pytestmark = ONE_WORKER
+pytestmark = pytest.mark.long
 
 _EVENTS = [{"key": "/home", "count": 12_000}, {"key": "/pricing", "count": 3000}, "/secret-offer"]
 

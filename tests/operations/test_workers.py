@@ -6,7 +6,11 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.server import Server, running
+
+pytestmark = pytest.mark.long
 
 _SLOW_SECONDS = 7  # more than the 5 that uvicorn would wait
 _STARTED = re.compile(r"Started server process \[(\d+)\]")

@@ -45,6 +45,8 @@ from app.usecases.merge_sketches import merge_sketches
 from tests import books
 from tests.usecases import crashing
 
+pytestmark = pytest.mark.long
+
 Item = tuple[str, str] | tuple[str, str, int]  # user, key, count
 
 _BUDGET = Budget.granted(epsilon="10", delta="1e-3")

@@ -32,7 +32,7 @@ EVENTS = {1: 7, 2: 7, 3: 5}  # how far streams are enumerated for each k
 LOST = 1e-13  # at most this much probability lies outside of the window in which laws are computed
 ROUNDING = 1e-12  # a sum of at most 10⁶ terms, each with a relative error below 1e-14, all terms together at most 1
 
-pytestmark = pytest.mark.xdist_group("pmg divergence")  # one worker, which computes each law once
+pytestmark = pytest.mark.long
 
 CALIBRATIONS = pytest.mark.parametrize(
     ("epsilon", "delta"), [("1", "1e-6"), ("1", "0.01"), ("2", "1e-4"), ("0.5", "0.05")]

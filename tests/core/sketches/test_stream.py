@@ -14,6 +14,8 @@ from tests.core.sketches import oracle
 from tests.core.sketches.oracle import Key, Sketch
 from tests.streams import Stream, all_distinct, in_runs, neighbours, small_streams, zipf
 
+pytestmark = pytest.mark.long
+
 Events = list[tuple[str, int]]
 Arranged = Callable[[Stream], Events]
 
