@@ -32,7 +32,7 @@ def compiled(scratch: str, *, into: str = "", flags: tuple[str, ...] = ("-O3",))
             path.removesuffix(".pyx").replace("/", "."),
             [path],
             include_dirs=[KERNEL],
-            depends=[f"{KERNEL}/hashing.h", f"{KERNEL}/blake2b.h", f"{KERNEL}/scanning.pxd"],
+            depends=[f"{KERNEL}/{name}" for name in ("keys.h", "marks.h", "blake2b.h", "scanning.pxd")],
             extra_compile_args=list(flags),
             extra_link_args=list(flags),
         )

@@ -10,32 +10,53 @@ What `sketches/stream.py` defines, and what is tested to be equal to it, event b
   entry has grown meanwhile is put right when its bucket is opened. Opening the lowest bucket finds the next level,
   `level` moves there, and the slots at that level, the zeros to be, are sorted once. A slot moves down at most once for
   each bit of its counter, so an event costs a constant for all but contrived counts.
+- The heap names a slot by one number, the upper 48 bits of its key's hash and then the slot, so that sorting reads
+  nothing else; a bucket is a list of chunks of one cache line, so that its slots are fetched side by side.
 - The text of a key goes into the room of the key that it replaces, if that is large enough.
 
 Not for two threads at once: whoever adds owns the fold.
 """
 
-from libc.stdint cimport UINT32_MAX, uint8_t, uint16_t, uint32_t, uint64_t
+from cython cimport final
+from libc.stdint cimport UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
 from app.core.kernel.scanning cimport Batch, Item
 
-cdef extern from "hashing.h":
+cdef extern from "keys.h":
     uint64_t place_of(const unsigned char*, uint32_t, const uint64_t*) nogil
+    bint same_bytes(const unsigned char*, const unsigned char*, uint32_t) nogil
+    void copy_bytes(unsigned char*, const unsigned char*, uint32_t) nogil
+
+cdef extern from "stdlib.h":
+    void* aligned_alloc(size_t, size_t) nogil
 
 cdef extern from *:
     """
     #include <stdint.h>
+    #define NONE UINT32_MAX
     static inline int bucket_of(uint64_t entry, uint64_t level) {
         return entry == level ? 0 : 64 - __builtin_clzll(entry ^ level);
     }
     static inline void soon(const void *place) { __builtin_prefetch(place); }
     static inline int lowest_bits(uint32_t number) { return 31 - __builtin_clz(number); }
     """
+    const uint32_t NONE
     int bucket_of(uint64_t, uint64_t) nogil
     void soon(const void*) nogil
     int lowest_bits(uint32_t) nogil
+
+cdef enum:
+    BUCKETS = 65
+    MULTIPLIERS = 65
+    MAX_K = 65536
+    MAX_KEY_BYTES = 512
+    ROOM = 16
+    CHUNK = 7  # names in a cache line
+    SLOT = 0xFFFF  # the bits of a name that are the slot
+    AHEAD = 8  # evictions, so that what they read is on its way
+    BLOCK = 32  # hashes that are made ahead, so that the table's lines are on their way
 
 cdef packed struct Header:
     uint8_t magic[4]
@@ -59,27 +80,29 @@ cdef struct Slot:
     uint16_t length
     uint16_t room
 
-cdef struct Link:
-    uint64_t place  # the hash of the key
-    uint32_t following  # in the bucket
-    uint32_t unused
+cdef struct Chunk:
+    uint64_t names[CHUNK]
+    uint32_t size
+    uint32_t following
 
-cdef enum:
-    BUCKETS = 65
-    MULTIPLIERS = 65
-    MAX_K = 65536
-    MAX_KEY_BYTES = 512
-    ROOM = 16
-    AHEAD = 6  # evictions, so that their slots are on their way
-    BLOCK = 32  # hashes that are made ahead, so that the table's lines are on their way
-cdef uint32_t NONE = UINT32_MAX
 cdef uint64_t LARGEST = <uint64_t>1 << 62
+
+
+cdef inline size_t _chunks(size_t k) noexcept nogil:
+    """As many as k names can take: one in each bucket need not be full, nor the first of the one that is taken; one more
+    ends the list of the spare ones."""
+    return k // CHUNK + BUCKETS + 2
+
+
+cdef inline uint64_t _name(uint32_t slot, uint64_t place) noexcept nogil:
+    return place >> 16 << 16 | slot
 
 
 cdef inline uint32_t _room(uint32_t length) noexcept nogil:
     return (length + ROOM - 1) // ROOM * ROOM
 
 
+@final
 cdef class Fold:
     cdef Header* header  # the start of the stored bytes
     cdef size_t size
@@ -88,15 +111,18 @@ cdef class Fold:
 
     cdef uint64_t multipliers[2 * MULTIPLIERS]
     cdef uint64_t most  # no entry is larger
-    cdef Link* links  # one for each slot
-    cdef uint64_t* table  # upper half of a hash, and slot + 1; 0 where it is empty
-    cdef uint64_t mask
+    cdef uint32_t* places  # of each slot in the table
+    cdef uint64_t* table  # lower half of a hash, and slot + 1; 0 where it is empty
+    cdef uint32_t mask
 
     cdef uint64_t level  # no entry is smaller
-    cdef uint32_t heads[BUCKETS]
-    cdef uint32_t* zeros  # the slots that were at `level` when it was opened, in order; those before zero_at are gone
+    cdef uint32_t heads[BUCKETS]  # the chunks
+    cdef Chunk* chunks
+    cdef uint32_t spare  # chunks in no bucket
+    cdef uint64_t* zeros  # the names of those that were at `level` when it was opened, in order; before zero_at all are gone
     cdef uint32_t zero_at, zero_count
-    cdef uint32_t* scratch
+    cdef uint64_t* names  # scratch: those that are to be filed or sorted
+    cdef uint32_t* ends  # scratch
 
     def __cinit__(self, bytes state not None, bytes multipliers not None):
         if len(multipliers) != sizeof(self.multipliers):
@@ -109,10 +135,12 @@ cdef class Fold:
 
     def __dealloc__(self):
         free(self.header)
-        free(self.links)
+        free(self.places)
         free(self.table)
+        free(self.chunks)
         free(self.zeros)
-        free(self.scratch)
+        free(self.names)
+        free(self.ends)
 
     def add(self, Batch batch not None):
         """Fold the batch in. OverflowError, and nothing changed, where counters could need more than 63 bits."""
@@ -134,7 +162,8 @@ cdef class Fold:
     @property
     def nbytes(self):
         """The memory that the fold takes, about."""
-        return self.size + 8 * (self.mask + 1) + 28 * self.header.k + sizeof(self.multipliers) + 512
+        cdef size_t k = self.header.k
+        return self.size + 8 * (<size_t>self.mask + 1) + 24 * k + _chunks(k) * sizeof(Chunk) + sizeof(Fold)
 
     # Loading
 
@@ -193,156 +222,184 @@ cdef class Fold:
 
     cdef int _index(self) except -1:
         cdef uint32_t k = self.header.k, slot
-        cdef uint64_t size = 4
-        while size < 4 * <uint64_t>k:
+        cdef size_t size = 4
+        while size < 4 * <size_t>k:
             size *= 2
-        self.mask = size - 1
-        self.links = <Link*>malloc(k * sizeof(Link))
+        self.mask = <uint32_t>(size - 1)
+        self.places = <uint32_t*>malloc(k * sizeof(uint32_t))
         self.table = <uint64_t*>calloc(size, sizeof(uint64_t))
-        self.zeros = <uint32_t*>malloc(k * sizeof(uint32_t))
-        self.scratch = <uint32_t*>malloc((2 * <size_t>k + 1) * sizeof(uint32_t))
-        if not (self.links and self.table and self.zeros and self.scratch):
+        self.chunks = <Chunk*>aligned_alloc(sizeof(Chunk), _chunks(k) * sizeof(Chunk))
+        self.zeros = <uint64_t*>malloc(k * sizeof(uint64_t))
+        self.names = <uint64_t*>malloc(k * sizeof(uint64_t))
+        self.ends = <uint32_t*>malloc((<size_t>k + 1) * sizeof(uint32_t))
+        if not (self.places and self.table and self.chunks and self.zeros and self.names and self.ends):
             raise MemoryError
         for slot in range(self.header.stored):
-            self.links[slot].place = place_of(
-                self.text + self.slots[slot].start, self.slots[slot].length, self.multipliers
-            )
-            self._enter(slot)
+            self._enter(slot, <uint32_t>self._place(slot))
         return 0
+
+    cdef inline uint64_t _place(self, uint32_t slot) noexcept nogil:
+        return place_of(self.text + self.slots[slot].start, self.slots[slot].length, self.multipliers)
 
     # The table
 
-    cdef inline uint32_t _find(self, const unsigned char* key, uint32_t length, uint64_t place) noexcept nogil:
-        cdef uint64_t at = place & self.mask, found
+    cdef inline uint32_t _find(self, const unsigned char* key, uint32_t length, uint32_t home) noexcept nogil:
+        cdef uint32_t at = home & self.mask
+        cdef uint64_t found
         cdef Slot* slot
         while True:
             found = self.table[at]
             if found == 0:
                 return NONE
-            if found >> 32 == place >> 32:
+            if found >> 32 == home:
                 slot = &self.slots[<uint32_t>found - 1]
-                if slot.length == length and memcmp(self.text + slot.start, key, length) == 0:
+                if slot.length == length and same_bytes(self.text + slot.start, key, length):
                     return <uint32_t>found - 1
             at = (at + 1) & self.mask
 
-    cdef inline void _enter(self, uint32_t slot) noexcept nogil:
-        cdef uint64_t place = self.links[slot].place, at = place & self.mask
+    cdef inline uint32_t _home(self, uint32_t slot) noexcept nogil:
+        return <uint32_t>(self.table[self.places[slot]] >> 32)
+
+    cdef inline void _enter(self, uint32_t slot, uint32_t home) noexcept nogil:
+        cdef uint32_t at = home & self.mask
         while self.table[at] != 0:
             at = (at + 1) & self.mask
-        self.table[at] = (place >> 32 << 32) | (slot + 1)
+        self.table[at] = <uint64_t>home << 32 | (slot + 1)
+        self.places[slot] = at
 
     cdef inline void _leave(self, uint32_t slot) noexcept nogil:
         """Empty the slot's place in the table, and move up those that a probe would no longer reach."""
-        cdef uint64_t hole = self.links[slot].place & self.mask, at, home
-        while <uint32_t>self.table[hole] != slot + 1:
-            hole = (hole + 1) & self.mask
-        at = hole
+        cdef uint32_t hole = self.places[slot], at = hole, home
         while True:
             at = (at + 1) & self.mask
             if self.table[at] == 0:
                 break
-            home = self.links[<uint32_t>self.table[at] - 1].place & self.mask
+            home = <uint32_t>(self.table[at] >> 32)
             if ((at - home) & self.mask) >= ((at - hole) & self.mask):
                 self.table[hole] = self.table[at]
+                self.places[<uint32_t>self.table[at] - 1] = hole
                 hole = at
         self.table[hole] = 0
 
     # The radix heap of entries
 
-    cdef inline void _file(self, uint32_t slot) noexcept nogil:
-        """Into the bucket of its entry, or among the zeros to be."""
-        cdef int bucket = bucket_of(self.slots[slot].entry, self.level)
+    cdef inline void _file(self, uint64_t name) noexcept nogil:
+        """Into the bucket of its slot's entry, or among the zeros to be."""
+        cdef int bucket = bucket_of(self.slots[name & SLOT].entry, self.level)
+        cdef uint32_t at = self.heads[bucket]
+        cdef Chunk* chunk
         if bucket == 0:
-            self.zeros[self.zero_count] = slot
+            self.zeros[self.zero_count] = name
             self.zero_count += 1
-        else:
-            self.links[slot].following = self.heads[bucket]
-            self.heads[bucket] = slot
+            return
+        if at == NONE or self.chunks[at].size == CHUNK:
+            at = self.spare
+            self.spare = self.chunks[at].following
+            self.chunks[at].following = self.heads[bucket]
+            self.chunks[at].size = 0
+            self.heads[bucket] = at
+        chunk = &self.chunks[at]
+        chunk.names[chunk.size] = name
+        chunk.size += 1
 
     cdef void _open(self) noexcept nogil:
         """File every slot anew."""
-        cdef uint32_t slot
+        cdef uint32_t slot, at, chunks = <uint32_t>_chunks(self.header.k)
         memset(self.heads, 0xFF, sizeof(self.heads))
+        for at in range(chunks):
+            self.chunks[at].following = at + 1  # the last one is never taken
+        self.spare = 0
         self.level = self.header.offset
         self.zero_at = self.zero_count = 0
         for slot in range(self.header.k):
-            self._file(slot)
+            self._file(_name(slot, self._place(slot)))
         self._sort_zeros()
 
-    cdef uint32_t _smallest(self) noexcept nogil:
-        """The first slot in order of those with the smallest entry, which is `level` from then on."""
-        cdef uint32_t slot
+    cdef inline uint64_t _smallest(self) noexcept nogil:
+        """The name of the first in order of those with the smallest entry, which is `level` from then on."""
+        cdef uint64_t name
         while True:
             while self.zero_at < self.zero_count:
-                slot = self.zeros[self.zero_at]
-                if self.slots[slot].entry == self.level:
-                    if self.zero_at + AHEAD < self.zero_count:
-                        soon(&self.slots[self.zeros[self.zero_at + AHEAD]])
-                        soon(&self.links[self.zeros[self.zero_at + AHEAD]])
-                    return slot
+                name = self.zeros[self.zero_at]
+                if self.slots[name & SLOT].entry == self.level:
+                    return name
                 self.zero_at += 1
-                self._file(slot)  # it has grown, so this is a bucket
+                self._file(name)  # it has grown, so this is a bucket
             self._next_level()
 
     cdef void _next_level(self) noexcept nogil:
-        cdef uint32_t slot, after, kept = NONE
+        cdef uint32_t count = 0, i
         cdef uint64_t lowest = 0
         cdef int bucket = 1
-        while kept == NONE:
+        while count == 0:
             while self.heads[bucket] == NONE:
                 bucket += 1
-            slot = self.heads[bucket]
-            self.heads[bucket] = NONE
-            while slot != NONE:
-                after = self.links[slot].following
-                if bucket_of(self.slots[slot].entry, self.level) != bucket:
-                    self._file(slot)  # it has grown into a higher one
-                else:
-                    if kept == NONE or self.slots[slot].entry < lowest:
-                        lowest = self.slots[slot].entry
-                    self.links[slot].following = kept
-                    kept = slot
-                slot = after
+            count = self._take(bucket, &lowest)
         self.level = lowest
         self.zero_at = self.zero_count = 0
-        while kept != NONE:
-            after = self.links[kept].following
-            self._file(kept)
-            kept = after
+        for i in range(count):
+            self._file(self.names[i])
         self._sort_zeros()
+
+    cdef uint32_t _take(self, int bucket, uint64_t* lowest) noexcept nogil:
+        """Move the bucket to `names`, but for those that have grown into a higher one; and the lowest entry."""
+        cdef uint32_t at = self.heads[bucket], after, count = 0, i
+        cdef uint64_t name, entry
+        cdef Chunk chunk
+        self.heads[bucket] = NONE
+        lowest[0] = UINT64_MAX
+        while at != NONE:
+            chunk = self.chunks[at]
+            self.chunks[at].following = self.spare
+            self.spare = at
+            for i in range(chunk.size):
+                name = chunk.names[i]
+                entry = self.slots[name & SLOT].entry
+                if bucket_of(entry, self.level) != bucket:
+                    self._file(name)
+                else:
+                    lowest[0] = entry if entry < lowest[0] else lowest[0]
+                    self.names[count] = name
+                    count += 1
+            at = chunk.following
+        return count
 
     cdef void _sort_zeros(self) noexcept nogil:
         """By hash, then by key. Hashes are uniform: after one pass by their upper bits little is left to insert."""
-        cdef uint32_t count = self.zero_count, i, j, slot
-        cdef uint32_t* ends = self.scratch
-        cdef uint32_t* sorted_zeros = self.scratch + self.header.k + 1
+        cdef uint32_t count = self.zero_count, i, j
+        cdef uint32_t* ends = self.ends
+        cdef uint64_t name
         cdef int bits
         if count < 2:
             return
         bits = lowest_bits(count)
         memset(ends, 0, ((<size_t>1 << bits) + 1) * sizeof(uint32_t))
         for i in range(count):
-            ends[(self.links[self.zeros[i]].place >> (64 - bits)) + 1] += 1
+            ends[(self.zeros[i] >> (64 - bits)) + 1] += 1
         for i in range(<uint32_t>1 << bits):
             ends[i + 1] += ends[i]
         for i in range(count):
-            slot = self.zeros[i]
-            j = <uint32_t>(self.links[slot].place >> (64 - bits))
-            sorted_zeros[ends[j]] = slot
+            name = self.zeros[i]
+            j = <uint32_t>(name >> (64 - bits))
+            self.names[ends[j]] = name
             ends[j] += 1
         for i in range(count):
-            slot = sorted_zeros[i]
+            name = self.names[i]
             j = i
-            while j > 0 and self._before(slot, self.zeros[j - 1]):
+            while j > 0 and self._before(name, self.zeros[j - 1]):
                 self.zeros[j] = self.zeros[j - 1]
                 j -= 1
-            self.zeros[j] = slot
+            self.zeros[j] = name
 
-    cdef inline bint _before(self, uint32_t left, uint32_t right) noexcept nogil:
-        cdef uint32_t ours, theirs
+    cdef inline bint _before(self, uint64_t left, uint64_t right) noexcept nogil:
+        return left < right if (left ^ right) > SLOT else self._before_in_full(left & SLOT, right & SLOT)
+
+    cdef bint _before_in_full(self, uint32_t left, uint32_t right) noexcept nogil:
+        """Where the names have the same bits of the hash."""
+        cdef uint32_t ours = self._home(left) & SLOT, theirs = self._home(right) & SLOT
         cdef int difference
-        if self.links[left].place != self.links[right].place:
-            return self.links[left].place < self.links[right].place
+        if ours != theirs:
+            return ours < theirs
         ours, theirs = self.slots[left].length, self.slots[right].length
         difference = memcmp(
             self.text + self.slots[left].start,
@@ -365,7 +422,7 @@ cdef class Fold:
                 soon(&self.table[places[i] & self.mask])
             for i in range(block):
                 item = &items[at + i]
-                slot = self._find(text + item.start, item.length, places[i])
+                slot = self._find(text + item.start, item.length, <uint32_t>places[i])
                 if slot != NONE:  # branch 1
                     self.slots[slot].entry += item.count
                 elif self._add_unstored(text + item.start, item.length, places[i], item.count) != 0:
@@ -373,7 +430,9 @@ cdef class Fold:
             at += block
         return 0
 
-    cdef int _add_unstored(self, const unsigned char* key, uint32_t length, uint64_t place, uint64_t count) noexcept nogil:
+    cdef inline int _add_unstored(
+        self, const unsigned char* key, uint32_t length, uint64_t place, uint64_t count
+    ) noexcept nogil:
         cdef uint32_t slot
         cdef uint64_t paid
         cdef bint was_full = self.header.stored == self.header.k
@@ -381,7 +440,7 @@ cdef class Fold:
             slot = self.header.stored
             self.slots[slot].start = self.slots[slot].room = 0
         else:
-            slot = self._smallest()
+            slot = self._smallest() & SLOT
             paid = self.level - self.header.offset  # branch 2, as many events at once as all counters can pay for
             paid = count if count < paid else paid
             self.header.offset += paid
@@ -390,22 +449,33 @@ cdef class Fold:
                 return 0
             self._leave(slot)  # branch 3: the smallest counter is zero by now
             self.zero_at += 1
+            self._fetch_next()
         if self._write(slot, key, length) != 0:
             return -1
-        self.links[slot].place = place
         self.slots[slot].entry = self.header.offset + count
-        self._enter(slot)
+        self._enter(slot, <uint32_t>place)
         if was_full:
-            self._file(slot)
+            self._file(_name(slot, place))
         else:
             self.header.stored += 1
             if self.header.stored == self.header.k:
                 self._open()  # as soon as the sketch is full, needed or not: the time must not tell what was stored
         return 0
 
+    cdef inline void _fetch_next(self) noexcept nogil:
+        """What the next evictions will read: first where it is, then itself."""
+        cdef uint64_t slot
+        if self.zero_at + 2 * AHEAD < self.zero_count:
+            slot = self.zeros[self.zero_at + 2 * AHEAD] & SLOT
+            soon(&self.slots[slot])
+            soon(&self.places[slot])
+            slot = self.zeros[self.zero_at + AHEAD] & SLOT
+            soon(self.text + self.slots[slot].start)
+            soon(&self.table[self.places[slot]])
+
     # The text
 
-    cdef int _write(self, uint32_t slot, const unsigned char* key, uint32_t length) noexcept nogil:
+    cdef inline int _write(self, uint32_t slot, const unsigned char* key, uint32_t length) noexcept nogil:
         cdef Slot* into = &self.slots[slot]
         cdef uint32_t room = _room(length)
         if into.room < length:
@@ -418,7 +488,7 @@ cdef class Fold:
             into.room = <uint16_t>room
             self.header.text_used += room
         into.length = <uint16_t>length
-        memcpy(self.text + into.start, key, length)
+        copy_bytes(self.text + into.start, key, length)
         if into.room > length:
             memset(self.text + into.start + length, 0, into.room - length)
         return 0

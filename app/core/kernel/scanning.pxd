@@ -1,16 +1,18 @@
 """Batches, as `folding.pyx` reads them."""
 
-from libc.stdint cimport uint32_t, uint64_t
+from cython cimport final
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
 
 
 cdef struct Item:
     uint32_t start  # of the key, in the body
-    uint32_t length
-    uint32_t count
     uint32_t user_start  # of the user's name, in the body
-    uint32_t user_length  # 0 where none is named
+    uint32_t count
+    uint16_t length
+    uint16_t user_length  # 0 where none is named
 
 
+@final
 cdef class Batch:
     cdef object body  # owns the bytes that the items point into
     cdef const unsigned char* text

@@ -6,47 +6,35 @@ character, a number, a missing comma, an empty or over-long key, one item too ma
 `app/api/decoding` then read the body again from its start; they alone decide what is wrong and where. So a scanner may
 give up too often, and must never take a body that the careful reader would refuse or read differently.
 
-Strings are searched eight bytes at a time. A body with bytes above 127 is checked as a whole to be UTF-8: its quotes and
+Strings are searched 32 bytes at a time. A body with bytes above 127 is checked as a whole to be UTF-8: its quotes and
 line feeds are single bytes, so each key between them is UTF-8 too.
 """
 
+from cython cimport final
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy
 
-cdef extern from "hashing.h":
+cdef extern from "keys.h":
     uint64_t place_of(const unsigned char*, uint32_t, const uint64_t*) nogil
+    bint same_bytes(const unsigned char*, const unsigned char*, uint32_t) nogil
 
-cdef extern from *:
-    """
-    #define EACH(byte) (0x0101010101010101ULL * (byte))
-
-    static inline uint64_t word_at(const unsigned char *place) { uint64_t word; memcpy(&word, place, 8); return word; }
-
-    /* The high bit of each byte that is a quote, a backslash or a control character. A borrow can set the bit of a later
-       byte falsely; the lowest one that is set is always right. */
-    static inline uint64_t marks_in(uint64_t word) {
-        uint64_t quote = word ^ EACH(0x22), slash = word ^ EACH(0x5c);
-        uint64_t is_quote = (quote - EACH(0x01)) & ~quote, is_slash = (slash - EACH(0x01)) & ~slash;
-        return (is_quote | is_slash | ((word - EACH(0x20)) & ~word)) & EACH(0x80);
-    }
-    static inline int first_mark(uint64_t marks) { return __builtin_ctzll(marks) >> 3; }
-    """
-    uint64_t EACH(int) nogil
-    uint64_t word_at(const unsigned char*) nogil
-    uint64_t marks_in(uint64_t) nogil
-    int first_mark(uint64_t) nogil
+cdef extern from "marks.h":
+    uint32_t marks_in(const unsigned char*) nogil
+    int first_mark(uint32_t) nogil
 
 cdef enum:
     MAX_KEY_BYTES = 512
     MAX_COUNT_DIGITS = 10
     GAVE_UP = -1
     NO_MEMORY = -2
+    AT_ONCE = 32  # bytes that are searched for marks
 cdef uint64_t MAX_COUNT = 2147483647
 cdef Py_ssize_t LARGEST_BODY = 0xFFFFFFFF  # places are kept in 32 bits
 
 
+@final
 cdef class Batch:
     """Checked events in arrival order: for each item a key and how many events in a row."""
 
@@ -124,9 +112,9 @@ cdef class Batch:
             place = place_of(self.text + item.user_start, item.user_length, multipliers) & mask
             while table[place]:
                 other = &self.items[first[table[place] - 1]]
-                if item.user_length == other.user_length and memcmp(
+                if item.user_length == other.user_length and same_bytes(
                     self.text + item.user_start, self.text + other.user_start, item.user_length
-                ) == 0:
+                ):
                     break
                 place = (place + 1) & mask
             if not table[place]:
@@ -171,7 +159,7 @@ cdef class Batch:
         names = [user.encode() if user else b"" for user in users] if users else [b""] * len(keys)
         batch._read(b"".join(text for both in zip(keys, names) for text in both))
         for key, name, (_, count) in zip(keys, names, pairs):
-            if batch._append(Item(at, len(key), count, at + len(key), len(name))) != 0:
+            if batch._append(Item(at, at + len(key), count, len(key), len(name))) != 0:
                 raise MemoryError
             at += len(key) + len(name)
         return batch
@@ -234,6 +222,10 @@ def scan_lines(bytes body not None, Py_ssize_t max_items):
     return _scanned(_scan_lines, body, max_items)
 
 
+cdef inline Item _key(Py_ssize_t start, Py_ssize_t length) noexcept nogil:
+    return Item(<uint32_t>start, 0, 1, <uint16_t>length, 0)
+
+
 cdef Py_ssize_t _after_space(const unsigned char* text, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
     while at < size and (text[at] == c' ' or text[at] == c'\n' or text[at] == c'\r' or text[at] == c'\t'):
         at += 1
@@ -258,13 +250,13 @@ cdef Py_ssize_t _after(
 
 cdef Py_ssize_t _string_end(const unsigned char* text, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
     """The closing quote of the string whose first byte is at `at`, if it is plain."""
-    cdef uint64_t marks
-    while at + 8 <= size:
-        marks = marks_in(word_at(text + at))
+    cdef uint32_t marks
+    while at + AT_ONCE <= size:
+        marks = marks_in(text + at)
         if marks:
             at += first_mark(marks)
             return at if text[at] == c'"' else GAVE_UP
-        at += 8
+        at += AT_ONCE
     while at < size:
         if text[at] == c'"':
             return at
@@ -274,13 +266,42 @@ cdef Py_ssize_t _string_end(const unsigned char* text, Py_ssize_t at, Py_ssize_t
     return GAVE_UP
 
 
+cdef Py_ssize_t _plain_keys(
+    Batch batch, Py_ssize_t at, Py_ssize_t size, Py_ssize_t max_items, unsigned char between
+) noexcept nogil:
+    """Append keys while they are short, as most are, and end with `between`, perhaps a blank; where the next item begins.
+
+    It may stop anywhere between two items: the caller goes on, and takes care of what is not of this form.
+    """
+    cdef const unsigned char* text = batch.text
+    cdef Item* items = batch.items
+    cdef Py_ssize_t before = batch.size, count = before
+    cdef Py_ssize_t most = batch.room if batch.room < max_items else max_items
+    cdef uint32_t marks, length
+    while count < most and at + AT_ONCE + 4 <= size and text[at] == c'"':
+        marks = marks_in(text + at + 1)
+        if marks == 0:
+            break
+        length = first_mark(marks)
+        if length == 0 or text[at + 1 + length] != c'"' or text[at + 2 + length] != between:
+            break
+        items[count] = _key(at + 1, length)
+        count += 1
+        at += length + 3
+        if text[at] == c' ' and text[at + 1] == c'"':  # a branch, which is guessed: the next search need not wait
+            at += 1
+    batch.size = count
+    batch.total += count - before
+    return at
+
+
 cdef Py_ssize_t _key_item(Batch batch, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
     """Append the key whose opening quote is at `at`; behind its closing quote."""
     cdef Py_ssize_t end = _string_end(batch.text, at + 1, size)
     cdef Py_ssize_t length = end - at - 1
     if end < 0 or length < 1 or length > MAX_KEY_BYTES:
         return GAVE_UP
-    if batch._append(Item(<uint32_t>(at + 1), <uint32_t>length, 1, 0, 0)) != 0:
+    if batch._append(_key(at + 1, length)) != 0:
         return NO_MEMORY
     return end + 1
 
@@ -317,7 +338,7 @@ cdef Py_ssize_t _object_item(Batch batch, Py_ssize_t at, Py_ssize_t size, Skip s
 
 
 cdef Py_ssize_t _member(
-    const unsigned char* text, Py_ssize_t at, Py_ssize_t size, Skip skip, uint32_t* start, uint32_t* length
+    const unsigned char* text, Py_ssize_t at, Py_ssize_t size, Skip skip, uint32_t* start, uint16_t* length
 ) noexcept nogil:
     """The string behind a member's name; behind its closing quote."""
     cdef Py_ssize_t end
@@ -327,7 +348,7 @@ cdef Py_ssize_t _member(
     end = _string_end(text, at + 1, size)
     if end - at - 1 < 1 or end - at - 1 > MAX_KEY_BYTES:
         return GAVE_UP
-    start[0], length[0] = <uint32_t>(at + 1), <uint32_t>(end - at - 1)
+    start[0], length[0] = <uint32_t>(at + 1), <uint16_t>(end - at - 1)
     return end + 1
 
 
@@ -372,6 +393,9 @@ cdef int _scan_json(Batch batch, Py_ssize_t size, Py_ssize_t max_items) noexcept
     if at < size and text[at] == c']':
         return _closed(text, at + 1, size)
     while at < size:
+        at = _after_space(text, _plain_keys(batch, at, size, max_items, c','), size)
+        if at >= size:
+            return GAVE_UP
         if text[at] == c'"':
             at = _key_item(batch, at, size)
         elif text[at] == c'{':
@@ -403,6 +427,7 @@ cdef int _scan_ndjson(Batch batch, Py_ssize_t size, Py_ssize_t max_items) noexce
     cdef const unsigned char* text = batch.text
     cdef Py_ssize_t at = 0
     while at < size:
+        at = _plain_keys(batch, at, size, max_items, c'\n')
         at = _after_blanks(text, at, size)
         if at >= size:
             return GAVE_UP
@@ -433,7 +458,7 @@ cdef int _scan_lines(Batch batch, Py_ssize_t size, Py_ssize_t max_items) noexcep
             length -= 1
         if length < 1 or length > MAX_KEY_BYTES or batch.size == max_items:
             return GAVE_UP
-        if batch._append(Item(<uint32_t>at, <uint32_t>length, 1, 0, 0)) != 0:
+        if batch._append(_key(at, length)) != 0:
             return NO_MEMORY
         at = stop + 1
     return 0

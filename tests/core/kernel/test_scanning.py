@@ -119,23 +119,31 @@ def test_a_large_plain_body_is_taken(kind: str) -> None:
     assert scanned(kind, body, 19_999) is None
 
 
-@pytest.mark.parametrize("length", range(1, 41))
-def test_keys_of_every_length_end_at_their_quote_wherever_a_word_begins(length: int) -> None:
-    for spaces in range(9):
-        key = "x" * length
-        body = b" " * spaces + json.dumps({"events": [key, {"key": key}]}).encode()
-        assert scanned("json", body) == [(key, 1), (key, 1)]
+@pytest.mark.parametrize("length", range(1, 70))
+def test_keys_of_every_length_end_at_their_quote_wherever_the_body_ends(length: int) -> None:
+    key = "x" * length
+    for keys in range(1, 9):
+        events = [("a", 1)] + [(key, 1)] * keys + [("b", 1), (key, 1)]
+        items = [name for name, _ in events[:-1]] + [{"key": key}]
+        for separators in ((",", ":"), (", ", ": ")):
+            assert scanned("json", json.dumps({"events": items}, separators=separators).encode()) == events
+        assert scanned("ndjson", "\n".join(map(json.dumps, items)).encode()) == events
+        assert scanned("ndjson", "\n ".join(map(json.dumps, items)).encode()) == events
 
 
 @pytest.mark.parametrize("mark", [b'"', b"\\", b"\x00", b"\x1f", b"\n"])
-def test_a_mark_is_found_at_every_place_of_a_word_and_behind_bytes_that_look_like_it(mark: bytes) -> None:
-    """Words are searched with arithmetic whose borrows reach into later bytes, never into earlier ones."""
-    for at in range(24):
+def test_a_mark_is_found_wherever_it_is_and_before_bytes_that_look_like_it(mark: bytes) -> None:
+    """Many bytes are searched at once, but for the last ones of a body, and those of a first key one by one."""
+    before, after = b'"a"\n"b"\n', b'\n"' + b"y" * 40 + b'"'
+    for at in range(40):
         for neighbour in (b" ", b"!", b"#", b"[", b"]", b"\x7f", "\u00a2".encode(), "\u00dc".encode()):
-            body = b'"' + b"x" * at + mark + neighbour * 12 + b'"'
-            assert scanned("ndjson", body) is None  # a quote there ends the key too early
+            marked = b'"' + b"x" * at + mark + neighbour * 12 + b'"'
             fine = b'"' + b"x" * at + neighbour * 12 + b'"'
-            assert scanned("ndjson", fine) == [(fine[1:-1].decode(), 1)]
+            key = (fine[1:-1].decode(), 1)
+            assert scanned("ndjson", marked) is None  # a quote there ends the key too early
+            assert scanned("ndjson", before + marked + after) is None
+            assert scanned("ndjson", fine) == [key]
+            assert scanned("ndjson", before + fine + after) == [("a", 1), ("b", 1), key, ("y" * 40, 1)]
 
 
 # Everything else is left to the careful reader
@@ -253,8 +261,8 @@ def test_a_body_cut_anywhere_is_read_as_the_careful_reader_reads_what_is_left(ki
 @EACH_KIND
 def test_one_byte_set_to_any_value_is_read_as_the_careful_reader_reads_it(kind: str) -> None:
     body = {
-        "json": b'{"events":["ab",{"key":"c","count":12,"user":"u"}]}',
-        "ndjson": b'"ab"\n{"user":"u","key":"c","count":12}\n',
+        "json": b'{"events":["ab","cd", "e",{"key":"c","count":12,"user":"u"},"f" , "gh","end"]}',
+        "ndjson": b'"ab"\n"cd"\n "e"\n{"user":"u","key":"c","count":12}\n"f" \n"gh"\n',
         "lines": "ab\r\né\n".encode(),
     }[kind]
     taken = 0
