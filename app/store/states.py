@@ -1,9 +1,11 @@
 """The private data of sketches: one binary value each, with a token that changes whenever the value does."""
 
 import secrets
+from collections.abc import Collection
+from functools import cache
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import Connection, Update, bindparam, delete, false, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.core.errors import BadState, UnknownSketch
@@ -12,7 +14,7 @@ from app.core.sketches.compact import CompactSketch
 from app.core.sketches.order import SECRET_BYTES, Order
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
-from app.store.tables import SketchRow, StateRow
+from app.store.tables import KeyRow, SketchRow, StateRow
 
 
 class Held(NamedTuple):
@@ -24,6 +26,17 @@ class Held(NamedTuple):
     scope_id: int | None
     has_universe: bool
 
+
+class Swap(NamedTuple):
+    """Bytes and their new token, to be stored where the token is still the one upon which they were made."""
+
+    sketch_id: int
+    upon: int | None
+    token: int
+    state: bytes
+
+
+_MOST_KEYS = 20  # in a statement that names them one by one
 
 _HELD = (
     select(StateRow.sketch_id, StateRow.token, StateRow.closed, SketchRow.scope_id, SketchRow.universe.is_not(None))
@@ -43,7 +56,7 @@ def create(session: Session, row: SketchRow) -> None:
     """Empty; a stream with an eviction order of its own."""
     order = Order(secrets.token_bytes(SECRET_BYTES))
     empty = StreamSketch.empty(row.k, order) if row.family == "stream" else CompactSketch.empty(row.k)
-    session.add(StateRow(sketch_id=row.id, token=_new_token(), state=state.encode(empty)))
+    session.add(StateRow(sketch_id=row.id, token=new_token(), state=state.encode(empty)))
 
 
 def lock(session: Session, name: str) -> Held | None:
@@ -61,11 +74,34 @@ def read(session: Session, sketch_id: int) -> bytes | None:
     return stored
 
 
-def write(session: Session, sketch_id: int, stored: bytes) -> int:
-    """Store the bytes; their new token."""
-    token = _new_token()
+def write(session: Session, sketch_id: int, stored: bytes, token: int | None = None) -> int:
+    """Store the bytes; their token, a new one."""
+    token = token or new_token()
     session.connection().execute(_WRITE, {"sketch": sketch_id, "new_token": token, "new_state": stored})
     return token
+
+
+def swap(connection: Connection, swap: Swap, key_ids: Collection[str]) -> bool:
+    """Store the bytes, if nothing has changed, the sketch is open, and none of the keys is revoked; whether that is so.
+
+    In one statement, which does not wait: where somebody has the row locked, or there are many keys, nothing is stored
+    either. So what it sees of the keys is as new as what it sees of the row.
+    """
+    if len(key_ids) > _MOST_KEYS:
+        return False
+    values: dict[str, object] = {f"key_{number}": key_id for number, key_id in enumerate(key_ids)}
+    values |= {"sketch": swap.sketch_id, "upon": swap.upon, "new_token": swap.token, "new_state": swap.state}
+    return connection.execute(_swap(len(key_ids)), values).rowcount == 1
+
+
+@cache
+def _swap(keys: int) -> Update:
+    """With so many keys."""
+    same = StateRow.sketch_id == bindparam("sketch"), StateRow.token == bindparam("upon"), StateRow.closed.is_(False)
+    free = select(StateRow.sketch_id).where(*same).with_for_update(skip_locked=True)
+    either = or_(false(), *(KeyRow.id == bindparam(f"key_{number}") for number in range(keys)))
+    revoked = select(KeyRow.id).where(either, KeyRow.revoked_at.is_not(None))
+    return _WRITE.where(StateRow.sketch_id == free.scalar_subquery(), ~revoked.exists())
 
 
 def load(session: Session, row: SketchRow, *, for_update: bool) -> Sketch:
@@ -97,7 +133,7 @@ def erase(session: Session, row: SketchRow) -> None:
     session.connection().execute(delete(StateRow).where(StateRow.sketch_id == row.id))
 
 
-def _new_token() -> int:
+def new_token() -> int:
     """Random, so that a database that was put back to an earlier day never shows a token that a process remembers.
 
     Always of the same size: SQLite then writes only what differs.

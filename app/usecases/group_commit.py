@@ -1,8 +1,7 @@
 """Batches that come while a commit runs join the next one: one transaction for all that wait for the same sketch.
 
-A batch is answered after the commit that holds it. For each sketch in a process one commit is on its way to the disk
-and one is being folded; other sketches, and other processes, go on meanwhile. What waits is bounded by `Intake`, which
-admits bodies.
+A batch is answered after the commit that holds it. For each sketch in a process at most one commit is under way; other
+sketches, and other processes, go on meanwhile. What waits is bounded by `Intake`, which admits bodies.
 """
 
 import asyncio
@@ -21,62 +20,35 @@ _THREADS = 8
 _Waiting = tuple[Submission, "asyncio.Future[None]"]
 
 
-class _Group:
-    """Those of one commit."""
-
-    def __init__(self, line: "_Line") -> None:
-        self._line = line
-        self.members = line.take(_MOST_TOGETHER)
-
-    def submissions(self) -> list[Submission]:
-        return [submission for submission, _ in self.members]
-
-    def late(self) -> list[Submission]:
-        late = self._line.take(_MOST_TOGETHER - len(self.members))
-        self.members += late
-        return [submission for submission, _ in late]
-
-
 class _Line:
-    """Who waits for one sketch. Whoever adds to it, or ends folding, calls a thread where none was called yet."""
+    """Who waits for one sketch. Where a thread was called, it sees to all who join before it ends."""
 
-    def __init__(self) -> None:
-        self.waiting: deque[_Waiting] = deque()
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.unanswered = 0  # for the event loop's thread alone
-        self._called = False  # a thread was sent and has not begun
-        self._folding: _Group | None = None  # whose commit has the sketch open
+        self._waiting: deque[_Waiting] = deque()
+        self._called = False
         self._lock = Lock()
+
+    def join(self, one: _Waiting) -> bool:
+        """Whether the caller must call a thread."""
+        with self._lock:
+            self._waiting.append(one)
+            must, self._called = not self._called, True
+            return must
 
     def take(self, most: int) -> list[_Waiting]:
         taken: list[_Waiting] = []
         with suppress(IndexError):
             while len(taken) < most:
-                taken.append(self.waiting.popleft())
+                taken.append(self._waiting.popleft())
         return taken
 
-    def call(self) -> bool:
-        """Whether the caller must send a thread, which then begins."""
+    def ends(self) -> bool:
+        """Whether nobody waits, so that the thread may go."""
         with self._lock:
-            must = self._folding is None and not self._called and bool(self.waiting)
-            self._called = self._called or must
-            return must
-
-    def uncall(self) -> None:
-        with self._lock:
-            self._called = False
-
-    def begin(self) -> _Group | None:
-        with self._lock:
-            self._called = False
-            if self._folding is not None or not self.waiting:
-                return None
-            self._folding = _Group(self)
-            return self._folding
-
-    def end(self, group: _Group) -> None:
-        with self._lock:
-            if self._folding is group:
-                self._folding = None
+            self._called = bool(self._waiting)
+            return not self._called
 
 
 class GroupCommit:
@@ -86,59 +58,67 @@ class GroupCommit:
         self._context = context
         self._lines: dict[str, _Line] = {}  # of sketches that are being written to
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="commit")
+        self._uncommenced = 0  # lines that wait for a thread
+        self._lock = Lock()
 
     async def ingest(self, name: str, submission: Submission) -> None:
         """Count the batch; back after the commit, or with what it was refused for."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[None] = loop.create_future()
-        line = self._lines.setdefault(name, _Line())
-        line.waiting.append((submission, answer))
+        line = self._lines.get(name)
+        if line is None:
+            line = self._lines[name] = _Line(name)
         line.unanswered += 1
-        if not self._send(loop, name, line):  # nobody may wait for a thread that does not come
-            waiting = line.take(len(line.waiting))
-            self._answer(name, line, waiting, [RuntimeError("no thread can be started")] * len(waiting))
+        if line.join((submission, answer)) and not self._call(loop, line):
+            while not line.ends():  # nobody may wait for a thread that does not come
+                waiting = line.take(_MOST_TOGETHER)
+                self._answer(line, waiting, [RuntimeError("no thread can be started")] * len(waiting))
         await answer
 
-    def _send(self, loop: asyncio.AbstractEventLoop, name: str, line: _Line) -> bool:
-        """Send a thread where one must go; False where there is none."""
-        if line.call():
-            try:
-                self._threads.submit(self._commit, loop, name, line)
-            except RuntimeError:
-                line.uncall()
-                return False
+    def _call(self, loop: asyncio.AbstractEventLoop, line: _Line) -> bool:
+        """Call a thread; False where there is none."""
+        self._count(1)
+        try:
+            self._threads.submit(self._begin, loop, line)
+        except RuntimeError:
+            self._count(-1)
+            return False
         return True
 
-    def _commit(self, loop: asyncio.AbstractEventLoop, name: str, line: _Line) -> None:
-        """One commit, then it is the turn of other sketches."""
-        while (group := line.begin()) is not None:
-            outcomes = self._ingest(loop, name, line, group)
-            line.end(group)
-            loop.call_soon_threadsafe(self._answer, name, line, group.members, outcomes)
-            if self._send(loop, name, line):
+    def _count(self, more: int) -> None:
+        with self._lock:
+            self._uncommenced += more
+
+    def _begin(self, loop: asyncio.AbstractEventLoop, line: _Line) -> None:
+        self._count(-1)
+        while True:
+            self._commit(loop, line)
+            if line.ends() or (self._uncommenced and self._call(loop, line)):  # then it is the turn of other sketches
                 return
 
-    def _ingest(
-        self, loop: asyncio.AbstractEventLoop, name: str, line: _Line, group: _Group
-    ) -> Sequence[BaseException | None]:
-        def folded() -> None:
-            line.end(group)
-            self._send(loop, name, line)  # if there is none, this one goes on after the commit
+    def _commit(self, loop: asyncio.AbstractEventLoop, line: _Line) -> None:
+        group = line.take(_MOST_TOGETHER)
 
+        def late() -> Sequence[Submission]:
+            joined = line.take(_MOST_TOGETHER - len(group))
+            group.extend(joined)
+            return [submission for submission, _ in joined]
+
+        outcomes: Sequence[BaseException | None]
         try:
-            return ingest_together(self._context, name, group.submissions(), late=group.late, folded=folded)
+            first = [submission for submission, _ in group]
+            outcomes = ingest_together(self._context, line.name, first, late=late)
         except BaseException as fault:
-            return [fault] * len(group.members)
+            outcomes = [fault] * len(group)
+        loop.call_soon_threadsafe(self._answer, line, group, outcomes)
 
-    def _answer(
-        self, name: str, line: _Line, members: Sequence[_Waiting], outcomes: Sequence[BaseException | None]
-    ) -> None:
-        for (_, answer), outcome in zip(members, outcomes, strict=True):
+    def _answer(self, line: _Line, group: Sequence[_Waiting], outcomes: Sequence[BaseException | None]) -> None:
+        for (_, answer), outcome in zip(group, outcomes, strict=True):
             if not answer.done():  # the client may be gone
                 answer.set_exception(outcome) if outcome else answer.set_result(None)
-        line.unanswered -= len(members)
-        if not line.unanswered and self._lines.get(name) is line:
-            del self._lines[name]
+        line.unanswered -= len(group)
+        if not line.unanswered and self._lines.get(line.name) is line:
+            del self._lines[line.name]
 
     def close(self) -> None:
         """After the last request was answered."""

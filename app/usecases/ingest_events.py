@@ -24,7 +24,7 @@ from app.core.kernel import Batch
 from app.core.people import People, UserSets
 from app.core.universe import Universe
 from app.store import keys, requests, sketches, states
-from app.store.states import Held
+from app.store.states import Held, Swap
 from app.usecases.bound_people import Used
 from app.usecases.context import Context
 from app.usecases.open_sketch import CompactFold, Guess, Kept, opened
@@ -61,22 +61,16 @@ def _nobody() -> Sequence[Submission]:
     return ()
 
 
-def _nothing() -> None:
-    pass
-
-
 def ingest_together(
     context: Context,
     name: str,
     submissions: Sequence[Submission],
     *,
     late: Callable[[], Sequence[Submission]] = _nobody,
-    folded: Callable[[], None] = _nothing,
 ) -> list[Outcome]:
     """Count these batches in this order, each all or nothing. One that fails does not fail its neighbours.
 
-    `late` is asked once, when it is our turn to write: who came meanwhile and joins. `folded` is called before the
-    commit, when the next batches can be folded already; not where people are counted.
+    `late` may be asked once, when we waited for our turn to write: who came meanwhile and joins.
     """
     together = list(submissions)
 
@@ -85,7 +79,10 @@ def ingest_together(
         return together
 
     try:
-        return _ingest(context, name, submissions, joined, folded)
+        guess = Guess(context, name, _plain_batches(submissions))
+        if _swapped(context, name, guess, submissions):
+            return [None] * len(submissions)
+        return _ingest(context, name, guess, joined)
     except Refusal as refusal:  # of all alike: no such sketch, no database
         return [refusal] * len(together)
     except Exception as fault:
@@ -94,14 +91,26 @@ def ingest_together(
     return [outcome for one in together for outcome in ingest_together(context, name, [one])]
 
 
-def _ingest(
-    context: Context,
-    name: str,
-    first: Sequence[Submission],
-    joined: Callable[[], Sequence[Submission]],
-    folded: Callable[[], None],
-) -> list[Outcome]:
-    guess = Guess(context, name, _plain_batches(first))
+def _swapped(context: Context, name: str, guess: Guess, submissions: Sequence[Submission]) -> bool:
+    """Count them in a single statement, if what that can check for itself is all that is to be looked up."""
+    kept = guess.ahead()
+    if kept is None or any(one.claim for one in submissions) or not any(len(one.batch) for one in submissions):
+        return False
+    swap = Swap(kept.sketch_id, guess.token, states.new_token(), kept.fold.state())
+    done = False
+    try:
+        with context.database.stating() as connection:
+            done = states.swap(connection, swap, {one.key_id for one in submissions if one.key_id})
+        if done:
+            context.hot.put(name, swap.token, kept)
+    except Exception:
+        if not done:  # else it is committed: a fault must not lead to another try
+            raise
+    return done
+
+
+def _ingest(context: Context, name: str, guess: Guess, joined: Callable[[], Sequence[Submission]]) -> list[Outcome]:
+    """Count them in a transaction that looks everything up."""
     with context.database.writing() as session:
         held = states.lock(session, name)  # first: who waits for the same claims waits here
         group = _Group(joined())
@@ -114,24 +123,19 @@ def _ingest(
             group.refuse(lambda _: _taking_none(name, held))
             return group.outcomes()
         group.stake_claims(session, context.now())
-        kept = Kept(fold, guess.alone(held.token)) if isinstance(fold, kernel.Fold) else None
-        if not any(len(one.batch) for one in group.waiting.values()):
-            _keep(
-                context, name, held.token, kept
-            )  # not rewritten, so that the time that takes cannot be asked for free
-            return group.outcomes()
-        used = Used.opened(context, session, held.scope_id) if held.scope_id is not None else None
-        for one in to_fold:
-            _fold(fold, one, used)
-        token = states.write(session, held.sketch_id, fold.state())
+        token, used = held.token, None
+        if any(len(one.batch) for one in group.waiting.values()):  # else the time that it takes could be asked for free
+            used = Used.opened(context, session, held.scope_id) if held.scope_id is not None else None
+            for one in to_fold:
+                _fold(fold, one, used)
+            token = states.write(session, held.sketch_id, fold.state())
+            if used:
+                used.write(session)
+    with suppress(Exception):  # it is committed: a fault must not lead to another try
+        if isinstance(fold, kernel.Fold):
+            plain = not held.has_universe and held.scope_id is None
+            context.hot.put(name, token, Kept(fold, held.sketch_id, plain=plain, alone=guess.alone(held.token)))
         if used:
-            used.write(session)
-        else:
-            _keep(context, name, token, kept)
-            folded()
-    if used:
-        with suppress(Exception):  # it is committed: a fault must not lead to another try
-            _keep(context, name, token, kept)
             used.keep(context)
     return group.outcomes()
 
@@ -150,11 +154,6 @@ def _opened(
     guessed = guess.sketch(held.token) if right else None
     done = guess.size if guessed else 0
     return guessed or opened(session, held), [one for at, one in waiting.items() if at >= done and len(one.batch)]
-
-
-def _keep(context: Context, name: str, token: int, kept: Kept | None) -> None:
-    if kept:
-        context.hot.put(name, token, kept)
 
 
 def _fold(fold: kernel.Fold | CompactFold, one: Submission, used: Used | None) -> None:

@@ -39,6 +39,8 @@ class Kept:
     """An open sketch between batches."""
 
     fold: kernel.Fold
+    sketch_id: int
+    plain: bool  # it takes any key, of anybody
     alone: bool  # no other process wrote to the sketch when this one last did
 
     @property
@@ -49,15 +51,14 @@ class Kept:
 class Guess:
     """Batches folded before the transaction that counts them, into what this process keeps open of their sketch.
 
-    So no lock is held meanwhile, and one commit is written to the disk while the next is folded. The guess is that the
-    sketch is still as this process left it and that none of the batches is refused; the transaction sees whether it is,
-    and folds for itself where it is not.
+    So no lock is held meanwhile. The guess is that the sketch is still as this process left it and that none of the
+    batches is refused; the transaction sees whether it is, and folds for itself where it is not.
     """
 
     def __init__(self, context: Context, name: str, batches: Sequence[Batch]) -> None:
-        self._token: int | None
+        self.token: int | None
         self._kept: Kept | None
-        self._token, self._kept = context.hot.take(name) or (None, None)
+        self.token, self._kept = context.hot.take(name) or (None, None)
         self.size = 0  # how many batches are in it
         if self._kept and self._kept.alone:
             self._fold(self._kept.fold, batches)
@@ -72,10 +73,14 @@ class Guess:
 
     def sketch(self, token: int) -> kernel.Fold | None:
         """With the batches, if it was as the database has it."""
-        return self._kept.fold if self._kept and self._token == token else None
+        return self._kept.fold if self._kept and self.token == token else None
+
+    def ahead(self) -> Kept | None:
+        """With the batches, if there are any and nothing of the sketch can refuse one; upon what has our token."""
+        return self._kept if self._kept and self._kept.plain and self.size else None
 
     def alone(self, token: int) -> bool:
-        return self._token in (None, token)
+        return self.token in (None, token)
 
 
 def opened(session: Session, held: Held) -> kernel.Fold | CompactFold | None:

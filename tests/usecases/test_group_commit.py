@@ -1,16 +1,14 @@
 """What comes while a commit waits for its turn joins it; what comes later joins the next. All are answered after it."""
 
 import asyncio
-import sqlite3
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
-from sqlalchemy import Connection, event, exc
+from sqlalchemy import Connection, event
 
 from app.core.budget import Budget
 from app.core.claims import Claim
@@ -28,7 +26,6 @@ from app.usecases.ingest_events import Submission
 from app.usecases.manage_keys import create_key, revoke_key
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
 from app.usecases.merge_sketches import merge_sketches
-from app.usecases.open_sketch import Guess
 from tests import books
 
 _LONG = 60  # seconds: a test that hangs fails
@@ -358,50 +355,6 @@ def test_a_connection_that_breaks_fails_all_of_its_group_and_not_the_next(contex
 
     _run(context, scene)
     assert books.counters(context.database) == {f"k{number}": 1 for number in range(10)}
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_the_next_batches_are_folded_while_a_commit_is_under_way_whatever_becomes_of_it(
-    context: Context, monkeypatch: pytest.MonkeyPatch, *, fails: bool
-) -> None:
-    """On a sketch so small that every event out of place shows."""
-    _create(context, k=2)
-    sizes: list[int] = []
-    under_way = threading.Event()
-
-    class Seen(Guess):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            sizes.append(self.size)
-
-    def wait_for_the_next(_connection: Connection) -> None:
-        if len(sizes) != 2:
-            return
-        under_way.set()
-        deadline = time.monotonic() + _LONG
-        while len(sizes) < 3 and time.monotonic() < deadline:
-            time.sleep(0.001)
-        if fails:
-            raise exc.OperationalError("COMMIT", None, sqlite3.OperationalError("disk I/O error"))
-
-    async def scene(commits: GroupCommit) -> None:
-        await commits.ingest("views", _one("a"))
-        (second,) = await _sent(commits, [_one("b")])
-        assert await asyncio.to_thread(under_way.wait, _LONG)
-        third = [task for key in ("c", "d", "d") for task in await _sent(commits, [_one(key)])]
-        outcomes = await asyncio.gather(second, *third, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [Unavailable if fails else type(None)] + [type(None)] * 3
-
-    with context.database.reading() as session:
-        empty = states.load(session, sketches.get(session, "views"), for_update=False)
-    assert isinstance(empty, StreamSketch)
-    monkeypatch.setattr(ingest_events, "Guess", Seen)
-    event.listen(context.database.engine, "commit", wait_for_the_next)
-    _run(context, scene)
-    assert sizes[:2] == [0, 1]  # at first nothing was open
-    assert sizes[2] >= 1
-    counted = "acdd" if fails else "abcdd"
-    assert books.counters(context.database) == empty.extended((key, 1) for key in counted).counters
 
 
 def test_sketches_take_turns_and_no_thread_is_called_twice(

@@ -275,7 +275,7 @@ def test_a_commit_whose_answer_is_lost_is_not_repeated_by_a_retry(context: Conte
 
 def test_a_fault_of_the_commit_is_made_up_for_one_by_one(context: Context) -> None:
     _create(context)
-    together = [_one("a", _claim("1")), _one("b"), _one("a", _claim("2"))]
+    together = [_one("a", _claim("1")), _one("b", _claim("2")), _one("a", _claim("3"))]
     with _first_commit(context.database, _break), _commits(context.database) as commits:
         assert ingest_together(context, "views", together) == [None] * 3
     assert commits.number >= 3

@@ -89,9 +89,10 @@ cdef uint64_t LARGEST = <uint64_t>1 << 62
 
 
 cdef inline size_t _chunks(size_t k) noexcept nogil:
-    """As many as k names can take: one in each bucket need not be full, nor the first of the one that is taken; one more
-    ends the list of the spare ones."""
-    return k // CHUNK + BUCKETS + 2
+    """As many as k names can take: none is empty, and but for one in each bucket all are full; and one that ends the list
+    of the spare ones."""
+    cdef size_t most = k // CHUNK + BUCKETS
+    return (most if most < k else k) + 1
 
 
 cdef inline uint64_t _name(uint32_t slot, uint64_t place) noexcept nogil:

@@ -1,0 +1,275 @@
+"""Batches into an open sketch take one statement, which stores nothing unless all that it relies on still holds."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import Connection, event, exc, text
+
+from app.core.budget import Budget
+from app.core.claims import Claim
+from app.core.errors import BadBatch, Closed, Conflict, Refusal, Unauthenticated, Unavailable, UnknownSketch
+from app.core.kernel import batch_of
+from app.core.sketches.stream import StreamSketch
+from app.core.universe import Universe, of_values
+from app.main import build_context
+from app.settings import Settings
+from app.store import sketches, states
+from app.store.database import Database
+from app.usecases.context import Context
+from app.usecases.ingest_events import Submission, ingest_events, ingest_together
+from app.usecases.manage_keys import create_key, revoke_key
+from app.usecases.manage_sketches import OwnBudget, SketchSpec, close_sketch, create_sketch, delete_sketch
+from app.usecases.merge_sketches import merge_sketches
+from tests import books
+
+
+def _create(context: Context, name: str = "views", *, k: int = 64, universe: Universe | None = None) -> None:
+    budget = OwnBudget(Budget.granted(epsilon="1", delta="1e-5"), "basic")
+    spec = SketchSpec(k=k, unit="event", max_contributions=1, ledger=budget, description="", universe=universe)
+    create_sketch(context, name, spec)
+
+
+def _opened(context: Context, *, k: int = 64) -> None:
+    """A sketch that the process has just written to."""
+    _create(context, k=k)
+    ingest_events(context, "views", _one("first"))
+
+
+def _one(key: str, key_id: str | None = None) -> Submission:
+    return Submission(batch_of([(key, 1)]), key_id=key_id)
+
+
+def _claim(key: str) -> Claim:
+    return Claim.of(secret="s", operation="events", target="views", key=key, content=b"")
+
+
+@contextmanager
+def _statements(database: Database) -> Iterator[list[str]]:
+    """The first word or two of each."""
+    seen: list[str] = []
+
+    def note(_connection: Connection, _cursor: object, statement: str, *_rest: object) -> None:
+        seen.append(" ".join(statement.split()[:2]))
+
+    event.listen(database.engine, "before_cursor_execute", note)
+    yield seen
+    event.remove(database.engine, "before_cursor_execute", note)
+
+
+@contextmanager
+def _at_the_swap(database: Database, when: str, what: Callable[[Connection], None]) -> Iterator[None]:
+    """Do this before or after the first statement that writes a state."""
+    left = [what]
+
+    def once(connection: Connection, _cursor: object, statement: str, *_rest: object) -> None:
+        if left and statement.startswith("UPDATE sketch_states"):
+            left.pop()(connection)
+
+    event.listen(database.engine, when, once)
+    yield
+    event.remove(database.engine, when, once)
+    assert not left
+
+
+SWAP = ["UPDATE sketch_states"]
+
+
+def test_batches_into_an_open_sketch_take_one_statement(context: Context) -> None:
+    _create(context)
+    key_id = create_key(context, "n", ["ingest"], "*").key.id
+    with _statements(context.database) as cold:
+        ingest_events(context, "views", _one("a"))
+    with _statements(context.database) as hot:
+        ingest_events(context, "views", _one("a"))
+    with _statements(context.database) as together:
+        assert ingest_together(context, "views", [_one("b"), _one("a", key_id), _one("c")]) == [None] * 3
+    assert len(cold) > 1
+    assert hot == together == SWAP
+    assert books.counters(context.database) == {"a": 3, "b": 1, "c": 1}
+
+
+def test_where_there_is_more_to_look_up_nothing_is_swapped(context: Context) -> None:
+    _opened(context)
+    for submission in (Submission(batch_of([("a", 1)]), _claim("1")), Submission(batch_of([]))):
+        with _statements(context.database) as seen:
+            ingest_events(context, "views", submission)
+        assert seen != SWAP
+    _create(context, "closed set", universe=of_values(["a", "b"]))
+    ingest_events(context, "closed set", _one("a"))
+    with _statements(context.database) as seen:
+        ingest_events(context, "closed set", _one("a"))
+    assert seen != SWAP
+    with pytest.raises(BadBatch):
+        ingest_events(context, "closed set", _one("c"))
+    assert books.counters(context.database) == {"first": 1, "a": 1}
+    assert books.counters(context.database, "closed set") == {"a": 2}
+
+
+def test_what_another_process_wrote_stays(context: Context, settings: Settings) -> None:
+    """On a sketch so small that every event out of place shows, the two in no regular order."""
+    _create(context, k=3)
+    with context.database.reading() as session:
+        expected = states.load(session, sketches.get(session, "views"), for_update=False)
+    assert isinstance(expected, StreamSketch)
+    other = build_context(settings)
+    keys = [f"k{number * number % 7}" for number in range(60)]
+    with _statements(context.database) as seen:
+        for number, key in enumerate(keys):
+            ingest_events(other if number % 11 in (2, 3, 7) else context, "views", _one(key))
+    other.database.close()
+    assert seen.count(SWAP[0]) > 40
+    assert books.counters(context.database) == expected.extended((key, 1) for key in keys).counters
+
+
+def _close(context: Context, _key_id: str) -> None:
+    close_sketch(context, "views")
+
+
+def _delete(context: Context, _key_id: str) -> None:
+    delete_sketch(context, "views")
+
+
+def _make_a_sum(context: Context, _key_id: str) -> None:
+    _create(context, "more")
+    merge_sketches(context, "views", ["more"], "summed")
+
+
+def _revoke(context: Context, key_id: str) -> None:
+    revoke_key(context, key_id)
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [(_close, Closed), (_delete, UnknownSketch), (_make_a_sum, Conflict), (_revoke, Unauthenticated)],
+)
+def test_what_changed_since_the_last_batch_is_heeded(
+    context: Context, change: Callable[[Context, str], None], refusal: type[Refusal]
+) -> None:
+    _opened(context)
+    key_id = create_key(context, "n", ["ingest"], "*").key.id
+    ingest_events(context, "views", _one("a", key_id))
+    change(context, key_id)
+    for _ in range(2):
+        with pytest.raises(refusal):
+            ingest_events(context, "views", _one("a", key_id))
+
+
+def test_a_revoked_key_among_others_is_refused_alone(context: Context) -> None:
+    _opened(context)
+    good, bad = (create_key(context, name, ["ingest"], "*").key.id for name in "gb")
+    ingest_together(context, "views", [_one("a", good), _one("a", bad)])
+    revoke_key(context, bad)
+    outcomes = ingest_together(context, "views", [_one("a", good), _one("b", bad), _one("c")])
+    assert [type(outcome) for outcome in outcomes] == [type(None), Unauthenticated, type(None)]
+    assert books.counters(context.database) == {"first": 1, "a": 3, "c": 1}
+
+
+def test_many_keys_in_one_group_are_all_looked_at(context: Context) -> None:
+    _opened(context)
+    key_ids = [create_key(context, f"n{number}", ["ingest"], "*").key.id for number in range(25)]
+    together = [_one("a", key_id) for key_id in key_ids]
+    assert ingest_together(context, "views", together) == [None] * 25
+    revoke_key(context, key_ids[23])
+    outcomes = ingest_together(context, "views", together)
+    assert [at for at, outcome in enumerate(outcomes) if outcome is not None] == [23]
+    assert books.counters(context.database) == {"first": 1, "a": 49}
+
+
+def test_a_row_that_somebody_holds_is_waited_for_with_everything_looked_up_after_that(
+    context: Context, settings: Settings
+) -> None:
+    if settings.database_url.startswith("sqlite"):
+        pytest.skip("SQLite has one writer, and a statement begins with its turn")
+    _opened(context)
+    key_id = create_key(context, "n", ["ingest"], "*").key.id
+    ingest_events(context, "views", _one("a", key_id))
+    holder = Database(settings.database_url)
+    with holder.writing() as session, _statements(context.database) as seen:
+        held = states.lock(session, "views")
+        assert held is not None
+        swap = states.Swap(held.sketch_id, held.token, states.new_token(), b"")
+        with context.database.stating() as connection:
+            assert not states.swap(connection, swap, [key_id])  # at once, though the token is right
+    assert seen == SWAP
+    holder.close()
+
+
+def _lose(connection: Connection) -> None:
+    """The database goes away: for real on PostgreSQL, where a session can be ended."""
+    if connection.dialect.name == "sqlite":
+        raise exc.OperationalError("UPDATE", None, sqlite3.OperationalError("disk I/O error"))
+    process = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar()
+    with connection.engine.connect() as other:
+        other.execute(text("SELECT pg_terminate_backend(:process)"), {"process": process})
+
+
+def _break(_connection: Connection) -> None:
+    raise ArithmeticError
+
+
+@pytest.mark.parametrize("together", [1, 3])
+def test_a_database_that_goes_away_before_it_is_told_counts_nothing(context: Context, together: int) -> None:
+    _opened(context)
+    batches = [_one(f"k{number}") for number in range(together)]
+    with _at_the_swap(context.database, "before_cursor_execute", _lose):
+        assert [type(one) for one in ingest_together(context, "views", batches)] == [Unavailable] * together
+    assert books.counters(context.database) == {"first": 1}
+    assert ingest_together(context, "views", batches) == [None] * together
+    assert books.counters(context.database) == {"first": 1} | {f"k{number}": 1 for number in range(together)}
+
+
+def test_an_answer_that_is_lost_is_not_followed_by_another_try(context: Context) -> None:
+    """It is counted, the client hears that it may be, and what comes next is counted upon it."""
+    _opened(context)
+
+    def lose(_connection: Connection) -> None:
+        raise exc.OperationalError("UPDATE", None, sqlite3.OperationalError("the answer is lost"))
+
+    with _at_the_swap(context.database, "after_cursor_execute", lose):
+        outcomes = ingest_together(context, "views", [_one("a"), _one("b")])
+    assert [type(outcome) for outcome in outcomes] == [Unavailable] * 2
+    assert ingest_together(context, "views", [_one("c")]) == [None]
+    assert books.counters(context.database) == {"first": 1, "a": 1, "b": 1, "c": 1}
+
+
+def test_a_fault_before_the_statement_is_made_up_for_one_by_one(context: Context) -> None:
+    _opened(context)
+    with _at_the_swap(context.database, "before_cursor_execute", _break):
+        assert ingest_together(context, "views", [_one("a"), _one("b")]) == [None] * 2
+    assert books.counters(context.database) == {"first": 1, "a": 1, "b": 1}
+
+
+def test_a_fault_after_the_statement_leads_to_no_other_try(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    _opened(context)
+
+    def refuse(*_arguments: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(context.hot, "put", refuse)
+        assert ingest_together(context, "views", [_one("a"), _one("b")]) == [None] * 2
+    assert ingest_together(context, "views", [_one("c")]) == [None]
+    assert books.counters(context.database) == {"first": 1, "a": 1, "b": 1, "c": 1}
+
+
+@pytest.mark.parametrize("failure", [_lose, _break])
+def test_after_a_failure_the_counters_are_those_of_the_acknowledged_batches(
+    context: Context, failure: Callable[[Connection], None]
+) -> None:
+    _create(context, k=3)
+    with context.database.reading() as session:
+        expected = states.load(session, sketches.get(session, "views"), for_update=False)
+    assert isinstance(expected, StreamSketch)
+    counted: list[str] = []
+    for number in range(60):
+        key = f"k{number * number % 7}"
+        if number % 10 == 9:
+            with _at_the_swap(context.database, "before_cursor_execute", failure):
+                (outcome,) = ingest_together(context, "views", [_one(key)])
+        else:
+            (outcome,) = ingest_together(context, "views", [_one(key)])
+        counted += [key] if outcome is None else []
+    assert len(counted) < 60
+    assert books.counters(context.database) == expected.extended((key, 1) for key in counted).counters
