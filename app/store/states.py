@@ -5,7 +5,7 @@ from collections.abc import Collection
 from functools import cache
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Update, bindparam, delete, false, or_, select, update
+from sqlalchemy import Update, bindparam, delete, false, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.core.errors import BadState, UnknownSketch
@@ -14,6 +14,7 @@ from app.core.sketches.compact import CompactSketch
 from app.core.sketches.order import SECRET_BYTES, Order
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
+from app.store.database import Database
 from app.store.tables import KeyRow, SketchRow, StateRow
 
 
@@ -81,7 +82,7 @@ def write(session: Session, sketch_id: int, stored: bytes, token: int | None = N
     return token
 
 
-def swap(connection: Connection, swap: Swap, key_ids: Collection[str]) -> bool:
+def swap(database: Database, swap: Swap, key_ids: Collection[str]) -> bool:
     """Store the bytes, if nothing has changed, the sketch is open, and none of the keys is revoked; whether that is so.
 
     In one statement, which does not wait: where somebody has the row locked, or there are many keys, nothing is stored
@@ -91,7 +92,7 @@ def swap(connection: Connection, swap: Swap, key_ids: Collection[str]) -> bool:
         return False
     values: dict[str, object] = {f"key_{number}": key_id for number, key_id in enumerate(key_ids)}
     values |= {"sketch": swap.sketch_id, "upon": swap.upon, "new_token": swap.token, "new_state": swap.state}
-    return connection.execute(_swap(len(key_ids)), values).rowcount == 1
+    return database.carry_out(_swap(len(key_ids)), values) == 1
 
 
 @cache

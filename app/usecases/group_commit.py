@@ -58,8 +58,7 @@ class GroupCommit:
         self._context = context
         self._lines: dict[str, _Line] = {}  # of sketches that are being written to
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="commit")
-        self._uncommenced = 0  # lines that wait for a thread
-        self._lock = Lock()
+        self._uncommenced: set[_Line] = set()  # those that wait for a thread
 
     async def ingest(self, name: str, submission: Submission) -> None:
         """Count the batch; back after the commit, or with what it was refused for."""
@@ -77,20 +76,16 @@ class GroupCommit:
 
     def _call(self, loop: asyncio.AbstractEventLoop, line: _Line) -> bool:
         """Call a thread; False where there is none."""
-        self._count(1)
+        self._uncommenced.add(line)
         try:
             self._threads.submit(self._begin, loop, line)
-        except RuntimeError:
-            self._count(-1)
+        except Exception:
+            self._uncommenced.discard(line)  # though it may come after all, and find nobody
             return False
         return True
 
-    def _count(self, more: int) -> None:
-        with self._lock:
-            self._uncommenced += more
-
     def _begin(self, loop: asyncio.AbstractEventLoop, line: _Line) -> None:
-        self._count(-1)
+        self._uncommenced.discard(line)
         while True:
             self._commit(loop, line)
             if line.ends() or (self._uncommenced and self._call(loop, line)):  # then it is the turn of other sketches

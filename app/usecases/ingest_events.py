@@ -97,16 +97,11 @@ def _swapped(context: Context, name: str, guess: Guess, submissions: Sequence[Su
     if kept is None or any(one.claim for one in submissions) or not any(len(one.batch) for one in submissions):
         return False
     swap = Swap(kept.sketch_id, guess.token, states.new_token(), kept.fold.state())
-    done = False
-    try:
-        with context.database.stating() as connection:
-            done = states.swap(connection, swap, {one.key_id for one in submissions if one.key_id})
-        if done:
-            context.hot.put(name, swap.token, kept)
-    except Exception:
-        if not done:  # else it is committed: a fault must not lead to another try
-            raise
-    return done
+    if not states.swap(context.database, swap, {one.key_id for one in submissions if one.key_id}):
+        return False
+    with suppress(Exception):  # it is committed: a fault must not lead to another try
+        context.hot.put(name, swap.token, kept)
+    return True
 
 
 def _ingest(context: Context, name: str, guess: Guess, joined: Callable[[], Sequence[Submission]]) -> list[Outcome]:

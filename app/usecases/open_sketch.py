@@ -65,8 +65,7 @@ class Guess:
 
     def _fold(self, fold: kernel.Fold, batches: Sequence[Batch]) -> None:
         try:
-            for batch in batches:
-                fold.add(batch)
+            fold.add(*batches)
             self.size = len(batches)
         except Exception:  # the transaction will meet it again, and find out whose it is
             self._kept = None

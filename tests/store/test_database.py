@@ -1,12 +1,13 @@
-"""Connections to PostgreSQL: kept between transactions, and replaced when they died meanwhile."""
+"""Connections: kept between transactions, replaced when they died meanwhile, and lent for single statements."""
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from threading import Barrier
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import bindparam, column, func, table, text, update
 
+from app.core.errors import Unavailable
 from app.store import database
 from app.store.database import Database
 
@@ -43,3 +44,58 @@ def test_connections_that_died_while_idle_are_replaced(database_url: str, monkey
         after = _processes(kept, 8)
         assert len(after) == 8
         assert after.isdisjoint(before)
+
+
+_NOTES = table("notes", column("id"), column("words"))
+_REWRITE = update(_NOTES).where(_NOTES.c.id == bindparam("which")).values(words=bindparam("new"))
+
+
+def _notes(database: Database) -> list[str]:
+    with database.reading() as session:
+        return [words for (words,) in session.execute(text("SELECT words FROM notes ORDER BY id"))]
+
+
+def _with_notes(database_url: str) -> Database:
+    database = Database(database_url)
+    with database.writing() as session:
+        session.execute(text("CREATE TABLE notes (id INTEGER PRIMARY KEY, words VARCHAR(20))"))
+        session.execute(text("INSERT INTO notes VALUES (1, 'one'), (2, 'two')"))
+    return database
+
+
+def test_a_single_statement_is_committed_and_tells_how_many_rows_it_changed(database_url: str) -> None:
+    with closing(_with_notes(database_url)) as kept, closing(Database(database_url)) as other:
+        assert kept.carry_out(_REWRITE, {"which": 2, "new": "zwei"}) == 1
+        assert kept.carry_out(_REWRITE, {"which": 3, "new": "drei"}) == 0
+        assert _notes(other) == ["one", "zwei"]
+
+
+def test_after_a_single_statement_transactions_are_transactions_again(database_url: str) -> None:
+    with closing(_with_notes(database_url)) as kept:
+        kept.carry_out(_REWRITE, {"which": 1, "new": "eins"})
+        with suppress(ArithmeticError), kept.writing() as session:
+            session.execute(text("UPDATE notes SET words = 'lost'"))
+            raise ArithmeticError
+        assert _notes(kept) == ["eins", "two"]
+
+
+def test_any_fault_of_the_driver_is_a_refusal_which_nobody_tries_again(database_url: str) -> None:
+    """Whether a statement took effect that failed in an odd way, nobody knows."""
+    missing = update(table("missing", column("id"))).values(id=bindparam("new"))
+    with closing(_with_notes(database_url)) as kept:
+        for _ in range(2):
+            with pytest.raises(Unavailable):
+                kept.carry_out(missing, {"new": 1})
+        assert kept.carry_out(_REWRITE, {"which": 1, "new": "eins"}) == 1
+
+
+def test_a_single_statement_sees_what_is_committed_whatever_the_servers_default(database_url: str) -> None:
+    if database_url.startswith("sqlite"):
+        pytest.skip("SQLite has one writer")
+    with closing(_with_notes(database_url)) as first, first.writing() as session:
+        name = session.execute(text("SELECT current_database()")).scalar_one()
+        session.execute(text(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'"))
+    level = func.current_setting(bindparam("setting"))
+    with closing(Database(database_url)) as kept:
+        assert kept.carry_out(update(_NOTES).values(words=level), {"setting": "transaction_isolation"}) == 2
+        assert _notes(kept)[0] == "read committed"

@@ -104,12 +104,12 @@ class Fold:
     def __init__(self, stored: bytes) -> None:
         self._fold: Any = _opened(stored)
 
-    def add(self, batch: Batch) -> None:
+    def add(self, *batches: Batch) -> None:
         try:
-            self._fold.add(batch)
+            self._fold.add(*batches)
         except OverflowError:  # raised before anything changed: the counters need the wide form
             self._fold = twin.Fold(self._fold.state())
-            self._fold.add(batch)
+            self._fold.add(*batches)
 
     def state(self) -> bytes:
         """The bytes to store."""

@@ -88,6 +88,12 @@ cdef struct Chunk:
 cdef uint64_t LARGEST = <uint64_t>1 << 62
 
 
+cdef struct Items:
+    const unsigned char* text
+    const Item* items
+    Py_ssize_t size
+
+
 cdef inline size_t _chunks(size_t k) noexcept nogil:
     """As many as k names can take: none is empty, and but for one in each bucket all are full; and one that ends the list
     of the spare ones."""
@@ -143,16 +149,36 @@ cdef class Fold:
         free(self.names)
         free(self.ends)
 
-    def add(self, Batch batch not None):
-        """Fold the batch in. OverflowError, and nothing changed, where counters could need more than 63 bits."""
-        cdef int status
-        if self.most + batch.total > LARGEST:
-            self._rebase()
-            if self.most + batch.total > LARGEST:
+    def add(self, *batches):
+        """Fold the batches in. OverflowError, and nothing changed, where counters could need more than 63 bits.
+
+        All of them in one go, so that none waits for the interpreter's lock.
+        """
+        cdef uint64_t total = 0
+        cdef Py_ssize_t count = 0, at
+        cdef int status = 0
+        cdef Batch batch
+        for batch in batches:
+            if batch is None:
+                raise TypeError("None is no batch")
+            total += batch.total  # below 2^63, and so is what it is added to
+            if total > LARGEST:
                 raise OverflowError("the counters need the wide form")
-        self.most += batch.total
+        if self.most + total > LARGEST:
+            self._rebase()
+            if self.most + total > LARGEST:
+                raise OverflowError("the counters need the wide form")
+        cdef bytearray room = bytearray(len(batches) * sizeof(Items))
+        cdef Items* parts = <Items*><char*>room
+        for batch in batches:
+            parts[count] = Items(batch.text, batch.items, batch.size)
+            count += 1
+        self.most += total
         with nogil:
-            status = self._add(batch.text, batch.items, batch.size)
+            for at in range(count):
+                status = self._add(parts[at].text, parts[at].items, parts[at].size)
+                if status != 0:
+                    break  # what is left halfway must not be folded into
         if status != 0:
             raise MemoryError
 

@@ -70,8 +70,9 @@ class Fold:
     def __init__(self, stored: bytes) -> None:
         self._sketch = state.decode_as(StreamSketch, stored)
 
-    def add(self, batch: _Pairs) -> None:
-        self._sketch = self._sketch.extended(batch.pairs())
+    def add(self, *batches: _Pairs) -> None:
+        for batch in batches:
+            self._sketch = self._sketch.extended(batch.pairs())
 
     def state(self) -> bytes:
         return state.encode(self._sketch)
