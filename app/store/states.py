@@ -75,9 +75,9 @@ def read(session: Session, sketch_id: int) -> bytes | None:
     return stored
 
 
-def write(session: Session, sketch_id: int, stored: bytes, token: int | None = None) -> int:
-    """Store the bytes; their token, a new one."""
-    token = token or new_token()
+def write(session: Session, sketch_id: int, stored: bytes) -> int:
+    """Store the bytes; their new token."""
+    token = new_token()
     session.connection().execute(_WRITE, {"sketch": sketch_id, "new_token": token, "new_state": stored})
     return token
 

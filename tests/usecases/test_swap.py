@@ -105,12 +105,12 @@ def test_where_there_is_more_to_look_up_nothing_is_swapped(context: Context) -> 
     for submission in (Submission(batch_of([("a", 1)]), _claim("1")), Submission(batch_of([]))):
         with _statements(context.database) as seen:
             ingest_events(context, "views", submission)
-        assert seen != SWAP
+        assert SWAP[0] not in seen
     _create(context, "closed set", universe=of_values(["a", "b"]))
     ingest_events(context, "closed set", _one("a"))
     with _statements(context.database) as seen:
         ingest_events(context, "closed set", _one("a"))
-    assert seen != SWAP
+    assert SWAP[0] not in seen
     with pytest.raises(BadBatch):
         ingest_events(context, "closed set", _one("c"))
     assert books.counters(context.database) == {"first": 1, "a": 1}
