@@ -35,9 +35,13 @@ Level = Literal["ok", "warning", "problem"]
 _MEBIBYTE = 1024 * 1024
 _FEW_BYTES, _TOO_FEW_BYTES = 1024 * _MEBIBYTE, 100 * _MEBIBYTE
 _OLDEST_POSTGRESQL = 14  # what the PostgreSQL project itself still looks after
-_CONNECTIONS = 10  # of each worker (`store/database.py`)
+_CONNECTIONS = 10  # of each worker (`store/postgresql.py`)
 _CLOCK_SECONDS = 60
-_BINARY = (("sketch_states", "state"), ("allowance_entries", "entries"))
+_STORED = (
+    ("sketch_states", "state", "PLAIN"),
+    ("sketch_parts", "content", "PLAIN"),
+    ("allowance_entries", "entries", "EXTERNAL"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +240,7 @@ def _postgresql(session: Session, settings: Settings) -> Iterator[Finding]:
 
 
 def _commits(session: Session, ours: str) -> Finding:
-    """`off` for others is their business; sessions of the service switch it on (`store/database.py`)."""
+    """`off` for others is their business; sessions of the service switch it on (`store/postgresql.py`)."""
     if ours == "off":
         return Finding(
             "problem",
@@ -258,14 +262,14 @@ def _commits(session: Session, ours: str) -> Finding:
 def _storage(session: Session) -> Iterator[Finding]:
     """States are stored as they are: compressed, their size would tell what is in them, and each batch would pay."""
     query = text("SELECT attstorage FROM pg_attribute WHERE attrelid = to_regclass(:relation) AND attname = :attribute")
-    for table, column in _BINARY:
+    for table, column, storage in _STORED:
         found = session.execute(query, {"relation": table, "attribute": column}).scalar()
-        if (found.decode() if isinstance(found, bytes) else found) != "e":
+        if (found.decode() if isinstance(found, bytes) else found) != storage[0].lower():
             yield Finding(
                 "warning",
                 "PostgreSQL",
-                f"{table}.{column} is not stored EXTERNAL, so it may be compressed.",
-                f"Run: ALTER TABLE {table} ALTER COLUMN {column} SET STORAGE EXTERNAL",
+                f"{table}.{column} is not stored {storage}, so it may be compressed.",
+                f"Run: ALTER TABLE {table} ALTER COLUMN {column} SET STORAGE {storage}",
             )
 
 

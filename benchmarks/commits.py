@@ -82,18 +82,19 @@ def _stored(database: Database, server: Server, k: int) -> Callable[[], float]:
     hot = ours.fold(DISTINCT.bodies(_FILLING), k)
     events = itertools.cycle(ZIPF.bodies(_WRITES * ROUNDS, 1))
 
-    def store(content: bytes) -> None:
+    def store(content: bytes, over: bytes | None) -> None:
         with database.writing() as session:
             held = states.lock(session, name)
             assert held is not None
-            states.write(session, held.sketch_id, content)
+            states.write(session, held.sketch_id, content, over=over)
 
     def cost() -> float:
-        times = []
+        times, before = [], None
         for event in itertools.islice(events, _WRITES):
             ours.add(hot, event)
             content = hot.state()
-            times.append(seconds(partial(store, content)))
+            times.append(seconds(partial(store, content, before)))
+            before = states.remembered(database, content)
         return median(times)
 
     return cost

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from app.store import sketches, states
 from app.store.database import Database
-from app.store.tables import EntryRow, LedgerRow, SnapshotRow
+from app.store.tables import EntryRow, LedgerRow, SnapshotRow, StateRow
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,22 @@ def read(database: Database, ledger: str = "views") -> Books:
             snapshots=snapshots or 0,
             unpaid=unpaid or 0,
         )
+
+
+def stored(database: Database, sketch: str = "views") -> tuple[int, bytes]:
+    """The token of a sketch, and its bytes."""
+    with database.reading() as session:
+        row = sketches.get(session, sketch)
+        token = session.scalars(select(StateRow.token).where(StateRow.sketch_id == row.id)).one()
+        return token, states.read(session, row.id) or b""
+
+
+def put_back(database: Database, earlier: tuple[int, bytes], sketch: str = "views") -> None:
+    """As restoring a backup would."""
+    with database.writing() as session:
+        row = sketches.get(session, sketch)
+        states.write(session, row.id, earlier[1], over=None)
+        session.execute(update(StateRow).where(StateRow.sketch_id == row.id).values(token=earlier[0]))
 
 
 def counters(database: Database, sketch: str = "views") -> dict[str, int]:

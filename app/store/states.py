@@ -14,6 +14,7 @@ from app.core.sketches.compact import CompactSketch
 from app.core.sketches.order import SECRET_BYTES, Order
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
+from app.store import parts
 from app.store.database import Database
 from app.store.tables import KeyRow, SketchRow, StateRow
 
@@ -35,6 +36,7 @@ class Swap(NamedTuple):
     upon: int | None
     token: int
     state: bytes
+    over: bytes | None  # what `remembered` kept of those that have that token
 
 
 _MOST_KEYS = 20  # in a statement that names them one by one
@@ -45,7 +47,6 @@ _HELD = (
     .where(SketchRow.name == bindparam("name"))
     .with_for_update(of=StateRow)
 )
-_READ = select(StateRow.state).where(StateRow.sketch_id == bindparam("sketch"))
 _WRITE = (
     update(StateRow)
     .where(StateRow.sketch_id == bindparam("sketch"))
@@ -57,7 +58,9 @@ def create(session: Session, row: SketchRow) -> None:
     """Empty; a stream with an eviction order of its own."""
     order = Order(secrets.token_bytes(SECRET_BYTES))
     empty = StreamSketch.empty(row.k, order) if row.family == "stream" else CompactSketch.empty(row.k)
-    session.add(StateRow(sketch_id=row.id, token=new_token(), state=state.encode(empty)))
+    session.add(StateRow(sketch_id=row.id, token=0, state=b""))
+    session.flush()
+    save(session, row, empty)
 
 
 def lock(session: Session, name: str) -> Held | None:
@@ -71,15 +74,22 @@ def lock(session: Session, name: str) -> Held | None:
 
 
 def read(session: Session, sketch_id: int) -> bytes | None:
-    stored: bytes | None = session.connection().execute(_READ, {"sketch": sketch_id}).scalar()
-    return stored
+    return parts.read(session, sketch_id)
 
 
-def write(session: Session, sketch_id: int, stored: bytes) -> int:
-    """Store the bytes; their new token."""
-    token = new_token()
-    session.connection().execute(_WRITE, {"sketch": sketch_id, "new_token": token, "new_state": stored})
+def write(session: Session, sketch_id: int, stored: bytes, *, over: bytes | None) -> int:
+    """Store the bytes, over these if that is known; their new token."""
+    token, dialect = new_token(), session.get_bind().dialect
+    values = {"sketch": sketch_id, "new_token": token, "new_state": parts.first(stored, dialect)}
+    session.connection().execute(_WRITE, values)
+    if parts.are_cut(dialect):
+        parts.write_further(session, sketch_id, stored, over)
     return token
+
+
+def remembered(database: Database, stored: bytes) -> bytes | None:
+    """What one must remember of stored bytes to say what was changed when others are stored over them."""
+    return stored if parts.are_cut(database.engine.dialect) else None
 
 
 def swap(database: Database, swap: Swap, key_ids: Collection[str]) -> bool:
@@ -88,11 +98,16 @@ def swap(database: Database, swap: Swap, key_ids: Collection[str]) -> bool:
     In one statement, which does not wait: where somebody has the row locked, or there are many keys, nothing is stored
     either. So what it sees of the keys is as new as what it sees of the row.
     """
-    if len(key_ids) > _MOST_KEYS:
+    dialect = database.engine.dialect
+    rewritten = parts.changed(swap.state, swap.over) if parts.are_cut(dialect) else []
+    if len(key_ids) > _MOST_KEYS or rewritten is None:
         return False
+    statement, first = _swap(len(key_ids)), parts.first(swap.state, dialect)
     values: dict[str, object] = {f"key_{number}": key_id for number, key_id in enumerate(key_ids)}
-    values |= {"sketch": swap.sketch_id, "upon": swap.upon, "new_token": swap.token, "new_state": swap.state}
-    return database.carry_out(_swap(len(key_ids)), values) == 1
+    values |= {"sketch": swap.sketch_id, "upon": swap.upon, "new_token": swap.token, "new_state": first}
+    if rewritten:
+        return database.carry_out(parts.with_further(statement), values | parts.values(rewritten)) == 1
+    return database.carry_out(statement, values) == 1
 
 
 @cache
@@ -107,11 +122,17 @@ def _swap(keys: int) -> Update:
 
 def load(session: Session, row: SketchRow, *, for_update: bool) -> Sketch:
     """The private counters. Writers lock the row, so that concurrent changes queue and none is lost."""
-    query = select(StateRow.state).where(StateRow.sketch_id == row.id)
-    stored = session.scalar(query.with_for_update() if for_update else query)
+    if for_update:
+        _hold(session, row.id)
+    stored = read(session, row.id)
     if stored is None:
         raise UnknownSketch(f"The sketch {row.name!r} was deleted; its snapshots and ledger stay.")
     return decoded(stored)
+
+
+def _hold(session: Session, sketch_id: int) -> None:
+    """In a statement of its own: one that waits for a lock sees all else as it was before."""
+    session.connection().execute(select(StateRow.token).where(StateRow.sketch_id == sketch_id).with_for_update())
 
 
 def decoded(stored: bytes) -> Sketch:
@@ -122,7 +143,7 @@ def decoded(stored: bytes) -> Sketch:
 
 
 def save(session: Session, row: SketchRow, sketch: Sketch) -> None:
-    write(session, row.id, state.encode(sketch))
+    write(session, row.id, state.encode(sketch), over=None)
 
 
 def close(session: Session, held: Held) -> None:
@@ -131,6 +152,8 @@ def close(session: Session, held: Held) -> None:
 
 
 def erase(session: Session, row: SketchRow) -> None:
+    _hold(session, row.id)
+    parts.erase_further(session, row.id)
     session.connection().execute(delete(StateRow).where(StateRow.sketch_id == row.id))
 
 

@@ -131,7 +131,10 @@ class SketchRow(Table):
 
 
 class StateRow(Table):
-    """The private data of a sketch: one binary value. Apart from the parameters, so that no listing reads it."""
+    """The private data of a sketch: one binary value, on PostgreSQL the first part of it (`store/parts.py`).
+
+    Apart from the parameters, so that no listing reads it.
+    """
 
     __tablename__ = "sketch_states"
 
@@ -139,6 +142,16 @@ class StateRow(Table):
     token: Mapped[int] = mapped_column(BigInteger)  # changes with the state; before it, so that it is read alone
     closed: Mapped[bool] = mapped_column(Boolean, server_default=false())  # here too, because writers lock this row
     state: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class PartRow(Table):
+    """On PostgreSQL, the further parts of the private data of a sketch."""
+
+    __tablename__ = "sketch_parts"
+
+    sketch_id: Mapped[int] = mapped_column(ForeignKey("sketch_states.sketch_id"), primary_key=True, autoincrement=False)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)  # 1, 2, 3 … without a gap
+    content: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class ScopeRow(Table):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
@@ -27,7 +27,7 @@ from app.store import keys, requests, sketches, states
 from app.store.states import Held, Swap
 from app.usecases.bound_people import Used
 from app.usecases.context import Context
-from app.usecases.open_sketch import CompactFold, Guess, Kept, opened
+from app.usecases.open_sketch import CompactFold, Guess, Kept, Opened, open_stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,12 @@ def _swapped(context: Context, name: str, guess: Guess, submissions: Sequence[Su
     kept = guess.ahead()
     if kept is None or any(one.claim for one in submissions) or not any(len(one.batch) for one in submissions):
         return False
-    swap = Swap(kept.sketch_id, guess.token, states.new_token(), kept.fold.state())
+    stored = kept.fold.state()
+    swap = Swap(kept.sketch_id, guess.token, states.new_token(), stored, kept.stored)
     if not states.swap(context.database, swap, {one.key_id for one in submissions if one.key_id}):
         return False
     with suppress(Exception):  # it is committed: a fault must not lead to another try
-        context.hot.put(name, swap.token, kept)
+        context.hot.put(name, swap.token, replace(kept, stored=states.remembered(context.database, stored)))
     return True
 
 
@@ -113,23 +114,27 @@ def _ingest(context: Context, name: str, guess: Guess, joined: Callable[[], Sequ
         group.refuse(_revoked(session, group.waiting.values()))
         group.refuse(lambda one: _foreign(one.batch, universe))
         group.answer_retries(session)
-        fold, to_fold = _opened(session, held, guess, group.waiting) if held else (None, [])
-        if held is None or fold is None or held.closed:
+        opened, to_fold = _opened(session, held, guess, group.waiting) if held else (None, [])
+        if held is None or opened is None or held.closed:
             group.refuse(lambda _: _taking_none(name, held))
             return group.outcomes()
         group.stake_claims(session, context.now())
+        fold, stored = opened
         token, used = held.token, None
         if any(len(one.batch) for one in group.waiting.values()):  # else the time that it takes could be asked for free
             used = Used.opened(context, session, held.scope_id) if held.scope_id is not None else None
             for one in to_fold:
                 _fold(fold, one, used)
-            token = states.write(session, held.sketch_id, fold.state())
+            written = fold.state()
+            token = states.write(session, held.sketch_id, written, over=opened.stored)
+            stored = states.remembered(context.database, written)
             if used:
                 used.write(session)
     with suppress(Exception):  # it is committed: a fault must not lead to another try
         if isinstance(fold, kernel.Fold):
             plain = not held.has_universe and held.scope_id is None
-            context.hot.put(name, token, Kept(fold, held.sketch_id, plain=plain, alone=guess.alone(held.token)))
+            alone = guess.alone(held.token)
+            context.hot.put(name, token, Kept(fold, stored, held.sketch_id, plain=plain, alone=alone))
         if used:
             used.keep(context)
     return group.outcomes()
@@ -143,12 +148,12 @@ def _plain_batches(submissions: Sequence[Submission]) -> list[Batch]:
 
 def _opened(
     session: Session, held: Held, guess: Guess, waiting: Mapping[int, Submission]
-) -> tuple[kernel.Fold | CompactFold | None, list[Submission]]:
+) -> tuple[Opened | None, list[Submission]]:
     """The sketch, and those batches that are not in it yet."""
     right = all(at in waiting for at in range(guess.size)) and (held.scope_id is None or not guess.size)
     guessed = guess.sketch(held.token) if right else None
     done = guess.size if guessed else 0
-    return guessed or opened(session, held), [one for at, one in waiting.items() if at >= done and len(one.batch)]
+    return guessed or open_stored(session, held), [one for at, one in waiting.items() if at >= done and len(one.batch)]
 
 
 def _fold(fold: kernel.Fold | CompactFold, one: Submission, used: Used | None) -> None:

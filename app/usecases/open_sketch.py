@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy.orm import Session
 
@@ -34,18 +35,26 @@ class CompactFold:
         return state.encode(self._sketch)
 
 
+class Opened(NamedTuple):
+    """A sketch that is about to change, and what is known of the bytes that are stored of it."""
+
+    fold: kernel.Fold | CompactFold
+    stored: bytes | None
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """An open sketch between batches."""
 
     fold: kernel.Fold
+    stored: bytes | None  # what the store wants remembered of what it has
     sketch_id: int
     plain: bool  # it takes any key, of anybody
     alone: bool  # no other process wrote to the sketch when this one last did
 
     @property
     def nbytes(self) -> int:
-        return self.fold.nbytes
+        return self.fold.nbytes + len(self.stored or b"")
 
 
 class Guess:
@@ -70,9 +79,9 @@ class Guess:
         except Exception:  # the transaction will meet it again, and find out whose it is
             self._kept = None
 
-    def sketch(self, token: int) -> kernel.Fold | None:
+    def sketch(self, token: int) -> Opened | None:
         """With the batches, if it was as the database has it."""
-        return self._kept.fold if self._kept and self.token == token else None
+        return Opened(self._kept.fold, self._kept.stored) if self._kept and self.token == token else None
 
     def ahead(self) -> Kept | None:
         """With the batches, if there are any and nothing of the sketch can refuse one; upon what has our token."""
@@ -82,14 +91,14 @@ class Guess:
         return self.token in (None, token)
 
 
-def opened(session: Session, held: Held) -> kernel.Fold | CompactFold | None:
+def open_stored(session: Session, held: Held) -> Opened | None:
     """The sketch as it is now; None for a sum, which takes no batches."""
     stored = states.read(session, held.sketch_id)
     if stored is None:
         raise RuntimeError("a state that is locked is gone")
     family = state.family(stored)
     if family is StreamSketch:
-        return kernel.Fold(stored)
+        return Opened(kernel.Fold(stored), stored)
     if family is SummedSketch:
         return None
-    return CompactFold(state.decode_as(CompactSketch, stored))
+    return Opened(CompactFold(state.decode_as(CompactSketch, stored)), stored)

@@ -7,18 +7,16 @@ from random import Random
 from typing import Any
 
 from fastapi import FastAPI
-from sqlalchemy import bindparam, select
 
 from app.store import states
-from app.store.tables import SketchRow, StateRow
 from app.usecases.context import Context
+from tests import books
 from tests.conftest import ADMIN_KEY
 from tests.fuzz.batches import Request
 from tests.fuzz.meaning import Counts, meant, must_be_refused, must_be_taken
 
 COUNTERS = 2048
 FULL = COUNTERS // 2  # a batch has at most half as many keys, so no counter is ever shared and counts are exact
-_STORED = select(StateRow.token, StateRow.state).join(SketchRow).where(SketchRow.name == bindparam("name"))
 _SLUGS = {400: "bad-batch", 413: "body-too-large", 415: "unsupported-media-type"}
 
 
@@ -105,8 +103,7 @@ class Checked:
         return f"{self.prefix}-{self.sketches}"
 
     def _stored(self) -> Stored:
-        with self.context.database.reading() as session:
-            return Stored(*session.connection().execute(_STORED, {"name": self._name}).one())
+        return Stored(*books.stored(self.context.database, self._name))
 
     async def _post(self, request: Request, more: dict[str, str], rng: Random) -> Answer:
         headers = {"content-type": request.content_type, **more}

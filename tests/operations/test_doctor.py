@@ -139,11 +139,12 @@ def test_postgresql_is_asked_whether_it_keeps_what_it_commits(on_postgresql: Set
     assert {"PostgreSQL", "schema", "clock", "ledgers"} <= subjects
     found = _levels(on_postgresql)
     assert "PostgreSQL" not in found
-    _execute(on_postgresql, "ALTER TABLE sketch_states ALTER COLUMN state SET STORAGE EXTENDED")
+    for table, column in (("sketch_parts", "content"), ("allowance_entries", "entries")):
+        _execute(on_postgresql, f"ALTER TABLE {table} ALTER COLUMN {column} SET STORAGE EXTENDED")
     name = on_postgresql.database_url.rpartition("/")[2].partition("?")[0]
     _execute(on_postgresql, f"ALTER DATABASE {name} SET synchronous_commit = off")
     said = [str(finding) for finding in doctor.examine(replace(on_postgresql, workers=50)) if finding.level != "ok"]
-    for word in ("STORAGE EXTERNAL", "synchronous_commit", "max_connections"):
+    for word in ("STORAGE PLAIN", "STORAGE EXTERNAL", "synchronous_commit", "max_connections"):
         assert [line for line in said if word in line], word
 
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import bindparam, column, func, table, text, update
 
 from app.core.errors import Unavailable
-from app.store import database
+from app.store import postgresql
 from app.store.database import Database
 
 _PROCESS = text("SELECT pg_backend_pid()")
@@ -35,7 +35,7 @@ def _processes(kept: Database, number: int) -> set[int]:
 def test_connections_that_died_while_idle_are_replaced(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if database_url.startswith("sqlite"):
         pytest.skip("SQLite has no server that could end")
-    monkeypatch.setattr(database, "_IDLE_SECONDS", 0)
+    monkeypatch.setattr(postgresql, "_IDLE_SECONDS", 0)
     with closing(Database(database_url)) as kept, closing(Database(database_url)) as other:
         before = _processes(kept, 8)
         assert _processes(kept, 8) == before
@@ -77,6 +77,19 @@ def test_after_a_single_statement_transactions_are_transactions_again(database_u
             session.execute(text("UPDATE notes SET words = 'lost'"))
             raise ArithmeticError
         assert _notes(kept) == ["eins", "two"]
+
+
+def test_a_single_statement_that_the_driver_let_go_of_is_prepared_again(database_url: str) -> None:
+    if database_url.startswith("sqlite"):
+        pytest.skip("SQLite prepares statements by itself")
+    with closing(_with_notes(database_url)) as kept:
+        for words in ("eins", "one", "uno"):
+            assert kept.carry_out(_REWRITE, {"which": 1, "new": words}) == 1
+            with kept.writing() as session:
+                names = "SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'discreet%'"
+                assert session.execute(text(names)).scalar_one() == 1
+                session.execute(text("DEALLOCATE ALL"))
+        assert _notes(kept) == ["uno", "two"]
 
 
 def test_any_fault_of_the_driver_is_a_refusal_which_nobody_tries_again(database_url: str) -> None:

@@ -144,7 +144,7 @@ def test_batches_to_many_sketches_are_counted_in_little_memory(settings: Setting
 
     @event.listens_for(context.database.engine, "before_cursor_execute")
     def note(_connection: Connection, _cursor: object, statement: str, *_rest: object) -> None:
-        if statement.startswith("SELECT sketch_states.state"):
+        if statement.startswith("SELECT") and "sketch_states.state" in statement:
             reads.append(statement)
 
     with closing(context.database):

@@ -1,15 +1,31 @@
 """The migrated schema is the one of the models, and several starts at once migrate once."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
-from sqlalchemy import Connection, inspect
+from alembic import command
+from sqlalchemy import Connection, inspect, text
 
+from app.core.sketches import state
+from app.core.sketches.order import Order
+from app.core.sketches.stream import StreamSketch
+from app.store import sketches, states
 from app.store.database import Database
-from app.store.migrate import is_current, migrate
+from app.store.migrate import config, is_current, migrate
 from app.store.tables import Table
 from tests.conftest import NewDatabase
 from tests.server import Server, start, wait_until_ready
+
+_LEDGER = text(
+    "INSERT INTO ledgers (id, name, accountant, epsilon_total, delta_total, spendable, delta_spendable, spent,"
+    " delta_spent, created_at, entries, head) VALUES (1, 'l', 'basic', 1, 1, 1, 1, 0, 0, '2026-01-01', 0, '')"
+)
+_SKETCH = text(
+    "INSERT INTO sketches (id, name, ledger_id, k, unit, max_contributions, description, created_at)"
+    " VALUES (:id, :name, 1, 2000, 'event', 1, '', '2026-01-01 00:00:00')"
+)
+_STATE = text("INSERT INTO sketch_states (sketch_id, token, state) VALUES (:id, 5, :state)")
 
 
 def _schema(connection: Connection) -> dict[str, Any]:
@@ -37,6 +53,25 @@ def test_migrations_build_the_tables_of_the_models(new_database: NewDatabase) ->
         assert _schema(ours.connection()) == _schema(theirs.connection())
     migrated.close()
     created.close()
+
+
+def test_a_sketch_stored_as_one_value_is_the_same_in_parts(new_database: NewDatabase) -> None:
+    """As version 0004 of the tables has it."""
+    sketch = StreamSketch.empty(2000, Order(b"0123456789abcdef")).extended((f"key {at}", at) for at in range(1, 2500))
+    stored = state.encode(sketch)
+    with closing(Database(new_database(migrated=False))) as database:
+        with database.migrating() as connection:
+            settings = config()
+            settings.attributes["connection"] = connection
+            command.upgrade(settings, "0004")
+            connection.execute(_LEDGER)
+            for number, value in ((1, stored), (2, stored[:100])):
+                connection.execute(_SKETCH, {"id": number, "name": f"s{number}"})
+                connection.execute(_STATE, {"id": number, "state": value})
+        migrate(database)
+        with database.reading() as session:
+            assert states.load(session, sketches.get(session, "s1"), for_update=False) == sketch
+            assert states.read(session, 2) == stored[:100]
 
 
 def test_migrating_again_changes_nothing(database_url: str) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import Connection, event, select, text, update
+from sqlalchemy import Connection, event, select, text
 
 from app.core.budget import Budget
 from app.core.errors import Conflict, UnknownSketch
@@ -47,25 +47,13 @@ def _post(context: Context, key: str, count: int = 1, name: str = "views") -> No
     ingest_events(context, name, Submission(batch_of([(key, count)])))
 
 
-def _stored(database: Database) -> tuple[int, bytes]:
-    with database.reading() as session:
-        row = session.execute(select(StateRow.token, StateRow.state)).one()
-        return row.token, row.state
-
-
-def _put_back(database: Database, stored: tuple[int, bytes]) -> None:
-    """As restoring a backup would."""
-    with database.writing() as session:
-        session.connection().execute(update(StateRow).values(token=stored[0], state=stored[1]))
-
-
 @contextmanager
 def _reads(context: Context) -> Iterator[list[str]]:
     """How often a state was fetched, because the process had it not, or had an old one."""
     seen: list[str] = []
 
     def note(_connection: Connection, _cursor: object, statement: str, *_rest: object) -> None:
-        if statement.startswith("SELECT sketch_states.state"):
+        if statement.startswith("SELECT") and "sketch_states.state" in statement:
             seen.append(statement)
 
     event.listen(context.database.engine, "before_cursor_execute", note)
@@ -75,10 +63,10 @@ def _reads(context: Context) -> Iterator[list[str]]:
 
 def test_every_write_has_a_token_that_was_never_seen(context: Context) -> None:
     _create(context)
-    tokens = [_stored(context.database)[0]]
+    tokens = [books.stored(context.database)[0]]
     for _ in range(50):
         _post(context, "a")
-        tokens.append(_stored(context.database)[0])
+        tokens.append(books.stored(context.database)[0])
     assert len(set(tokens)) == 51
     assert {token.bit_length() for token in tokens} == {63}  # of one size
 
@@ -94,7 +82,7 @@ def test_a_lone_writer_reads_its_sketch_once(context: Context) -> None:
 
 def test_writers_that_take_turns_notice_each_other(context: Context, other: Context) -> None:
     _create(context, k=3)
-    empty = state.decode_as(StreamSketch, _stored(context.database)[1])
+    empty = state.decode_as(StreamSketch, books.stored(context.database)[1])
     events = [(f"k{number * number % 7}", 1) for number in range(40)]
     with _reads(context) as reads, _reads(other) as others:
         for number, (key, count) in enumerate(events):
@@ -117,9 +105,9 @@ def test_writers_at_the_same_time_lose_nothing(context: Context, other: Context)
 def test_an_earlier_state_that_was_put_back_is_noticed(context: Context, other: Context) -> None:
     _create(context)
     _post(context, "before")
-    backup = _stored(context.database)
+    backup = books.stored(context.database)
     _post(context, "lost")
-    _put_back(other.database, backup)
+    books.put_back(other.database, backup)
     _post(context, "after")
     assert books.counters(context.database) == {"before": 1, "after": 1}
 
@@ -130,9 +118,9 @@ def test_after_a_restore_what_another_writes_is_not_taken_for_what_one_remembers
     """With a counter for a token, the second write after the backup would look like the first one."""
     _create(context)
     _post(context, "before")
-    backup = _stored(context.database)
+    backup = books.stored(context.database)
     _post(context, "lost")
-    _put_back(other.database, backup)
+    books.put_back(other.database, backup)
     _post(other, "theirs")
     _post(context, "ours")
     assert books.counters(context.database) == {"before": 1, "theirs": 1, "ours": 1}

@@ -33,7 +33,7 @@ from app.settings import Settings
 from app.store import allowances, hot
 from app.store.database import Database
 from app.store.hot import HotSketches
-from app.store.tables import AllowanceRow, RequestRow, ScopeRow, StateRow
+from app.store.tables import AllowanceRow, RequestRow, ScopeRow
 from app.store.user_key import UserKey
 from app.usecases import merge_sketches as merging
 from app.usecases.bound_people import bounds_of
@@ -431,7 +431,8 @@ def test_an_idle_process_that_forgot_reads_everything_again(context: Context, mo
 @contextmanager
 def _put_back(database: Database) -> Iterator[None]:
     """What is written meanwhile is lost, as by restoring a backup, or by failing over to a replica that was behind."""
-    tables = (StateRow, ScopeRow, AllowanceRow, RequestRow)
+    tables = (ScopeRow, AllowanceRow, RequestRow)
+    state = books.stored(database)
     with database.reading() as session:
         backup = {table: [dict(row) for row in session.execute(select(table.__table__)).mappings()] for table in tables}
     yield
@@ -442,12 +443,7 @@ def _put_back(database: Database) -> Iterator[None]:
                 session.add(table(**row))
         for row in backup[ScopeRow]:
             session.execute(update(ScopeRow).where(ScopeRow.id == row["id"]).values(sequence=row["sequence"]))
-        for row in backup[StateRow]:
-            session.execute(
-                update(StateRow)
-                .where(StateRow.sketch_id == row["sketch_id"])
-                .values(token=row["token"], state=row["state"])
-            )
+    books.put_back(database, state)
 
 
 def test_a_database_put_back_to_an_earlier_day_is_noticed(context: Context) -> None:

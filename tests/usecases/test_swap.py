@@ -195,11 +195,12 @@ def test_a_row_that_somebody_holds_is_waited_for_with_everything_looked_up_after
     _opened(context)
     key_id = create_key(context, "n", ["ingest"], "*").key.id
     ingest_events(context, "views", _one("a", key_id))
+    _, stored = books.stored(context.database)
     holder = Database(settings.database_url)
     with holder.writing() as session, _statements(context.database) as seen:
         held = states.lock(session, "views")
         assert held is not None
-        swap = states.Swap(held.sketch_id, held.token, states.new_token(), b"")
+        swap = states.Swap(held.sketch_id, held.token, states.new_token(), stored, over=stored)
         assert not states.swap(context.database, swap, [key_id])  # at once, though the token is right
     assert seen == SWAP
     holder.close()

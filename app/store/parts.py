@@ -1,0 +1,110 @@
+"""The bytes of a sketch on PostgreSQL: cut into rows, of which a commit writes those that changed.
+
+Two versions of a row fit into a page, which holds no other row. So a new version goes into the page of the old one,
+needs no new entry of an index, and leaves nothing to vacuum; one large value would be written anew each time, and the
+old one left behind. SQLite sees for itself which pages of a large value change: there the first part is all of it.
+"""
+
+from functools import cache
+
+from sqlalchemy import (
+    ColumnElement,
+    Dialect,
+    Integer,
+    LargeBinary,
+    Select,
+    Update,
+    bindparam,
+    cast,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    union_all,
+    update,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Session
+
+from app.store.tables import PartRow, StateRow
+
+_PART_BYTES = 4000
+
+Part = tuple[int, bytes]  # number and content
+
+_ZERO: ColumnElement[int] = literal_column("0")
+_READ = union_all(
+    select(_ZERO.label("number"), StateRow.state).where(StateRow.sketch_id == bindparam("sketch")),
+    select(PartRow.number, PartRow.content).where(PartRow.sketch_id == bindparam("sketch")),
+).order_by("number")
+_REWRITE = (
+    update(PartRow)
+    .where(PartRow.sketch_id == bindparam("sketch"), PartRow.number == bindparam("which"))
+    .values(content=bindparam("new_content"))
+)
+
+
+def are_cut(dialect: Dialect) -> bool:
+    return dialect.name == "postgresql"
+
+
+def first(stored: bytes, dialect: Dialect) -> bytes:
+    return stored[:_PART_BYTES] if are_cut(dialect) else stored
+
+
+def further(stored: bytes) -> list[Part]:
+    return [(at // _PART_BYTES, stored[at : at + _PART_BYTES]) for at in range(_PART_BYTES, len(stored), _PART_BYTES)]
+
+
+def changed(stored: bytes, over: bytes | None) -> list[Part] | None:
+    """Of the further ones, those that differ from what is there; None where that is not known, or of another size."""
+    if over is None or len(over) != len(stored):
+        return None
+    return [part for part, before in zip(further(stored), further(over), strict=True) if part != before]
+
+
+def read(session: Session, sketch_id: int) -> bytes | None:
+    """All of them, in one statement: so they are of one moment."""
+    rows = session.connection().execute(_READ, {"sketch": sketch_id}).all()
+    return b"".join(content for _, content in rows) if rows else None
+
+
+def write_further(session: Session, sketch_id: int, stored: bytes, over: bytes | None) -> None:
+    """Those that changed, where it is known what is there now."""
+    rewritten = changed(stored, over)
+    if rewritten is None:
+        erase_further(session, sketch_id)
+        _insert(session, sketch_id, further(stored))
+    elif rewritten:
+        values = [{"sketch": sketch_id, "which": number, "new_content": content} for number, content in rewritten]
+        session.connection().execute(_REWRITE, values)
+
+
+def _insert(session: Session, sketch_id: int, parts: list[Part]) -> None:
+    rows = [{"sketch_id": sketch_id, "number": number, "content": content} for number, content in parts]
+    if rows:
+        session.connection().execute(insert(PartRow), rows)
+
+
+def erase_further(session: Session, sketch_id: int) -> None:
+    session.connection().execute(delete(PartRow).where(PartRow.sketch_id == sketch_id))
+
+
+@cache
+def with_further(write: Update) -> Select[tuple[int]]:
+    """A statement that writes the first part, and where it does, these too: `numbers`, and `contents` in a row."""
+    written = write.returning(StateRow.sketch_id).cte("written")
+    numbers = func.unnest(cast(bindparam("numbers"), ARRAY(Integer)))
+    given = numbers.table_valued("number", with_ordinality="place", name="given").render_derived()
+    start: ColumnElement[int] = literal_column(f"(place::integer - 1) * {_PART_BYTES} + 1")
+    size: ColumnElement[int] = literal_column(f"{_PART_BYTES}")
+    content = func.substr(cast(bindparam("contents"), LargeBinary), start, size)
+    ours = PartRow.sketch_id == written.c.sketch_id, PartRow.number == given.c.number
+    rewritten = update(PartRow).where(*ours).values(content=content).cte("rewritten")
+    return select(written.c.sketch_id).add_cte(rewritten)
+
+
+def values(rewritten: list[Part]) -> dict[str, object]:
+    """What that statement takes besides."""
+    return {"numbers": [number for number, _ in rewritten], "contents": b"".join(content for _, content in rewritten)}

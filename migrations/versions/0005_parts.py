@@ -1,0 +1,36 @@
+"""parts"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+
+_PART_BYTES = 4000
+
+
+def upgrade() -> None:
+    """On PostgreSQL states are cut into parts, so that a commit writes only those that changed."""
+    parts = op.create_table(
+        "sketch_parts",
+        sa.Column(
+            "sketch_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=False, nullable=False
+        ),
+        sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("content", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["sketch_id"], ["sketch_states.sketch_id"], name=op.f("fk_sketch_parts_sketch_id")),
+        sa.PrimaryKeyConstraint("sketch_id", "number", name=op.f("pk_sketch_parts")),
+    )
+    if op.get_bind().dialect.name != "postgresql":
+        return
+    states = sa.table("sketch_states", sa.column("sketch_id"), sa.column("state"))
+    for table, column in (("sketch_states", "state"), ("sketch_parts", "content")):
+        op.execute(f"ALTER TABLE {table} SET (fillfactor = 50)")  # one row a page, and room for its next version
+        op.execute(f"ALTER TABLE {table} ALTER COLUMN {column} SET STORAGE PLAIN")  # in the row itself
+    for sketch_id in op.get_bind().scalars(sa.select(states.c.sketch_id)).all():
+        this = states.c.sketch_id == sketch_id
+        state = op.get_bind().scalars(sa.select(states.c.state).where(this)).one()
+        first, *further = (state[at : at + _PART_BYTES] for at in range(0, len(state), _PART_BYTES))
+        op.execute(sa.update(states).where(this).values(state=first))
+        rows = [{"sketch_id": sketch_id, "number": at, "content": part} for at, part in enumerate(further, 1)]
+        op.bulk_insert(parts, rows)
