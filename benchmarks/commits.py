@@ -9,6 +9,7 @@ from pathlib import Path
 
 from app.store import states
 from app.store.database import Database
+from app.store.states import Written
 from benchmarks import ours, servers
 from benchmarks.accuracy import number
 from benchmarks.load import Generator, Load, Target
@@ -82,19 +83,21 @@ def _stored(database: Database, server: Server, k: int) -> Callable[[], float]:
     hot = ours.fold(DISTINCT.bodies(_FILLING), k)
     events = itertools.cycle(ZIPF.bodies(_WRITES * ROUNDS, 1))
 
-    def store(content: bytes, over: bytes | None) -> None:
+    written: list[Written] = []
+
+    def store(content: bytes) -> None:
         with database.writing() as session:
             held = states.lock(session, name)
             assert held is not None
-            states.write(session, held.sketch_id, content, over=over)
+            over = written.pop().stored if written else None
+            written.append(states.write(session, held.sketch_id, content, over=over))
 
     def cost() -> float:
-        times, before = [], None
+        times = []
         for event in itertools.islice(events, _WRITES):
             ours.add(hot, event)
-            content = hot.state()
-            times.append(seconds(partial(store, content, before)))
-            before = states.remembered(database, content)
+            content = hot.stored()
+            times.append(seconds(partial(store, content)))
         return median(times)
 
     return cost

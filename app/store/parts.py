@@ -49,6 +49,11 @@ def are_cut(dialect: Dialect) -> bool:
     return dialect.name == "postgresql"
 
 
+def remembered(stored: bytes, dialect: Dialect) -> bytes | None:
+    """What must be known of these bytes to say what changed when others are stored over them."""
+    return stored if are_cut(dialect) else None
+
+
 def first(stored: bytes, dialect: Dialect) -> bytes:
     return stored[:_PART_BYTES] if are_cut(dialect) else stored
 

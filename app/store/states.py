@@ -29,14 +29,19 @@ class Held(NamedTuple):
     has_universe: bool
 
 
+class Written(NamedTuple):
+    """The token of what is stored, and what must be remembered to write over it."""
+
+    token: int
+    stored: bytes | None
+
+
 class Swap(NamedTuple):
-    """Bytes and their new token, to be stored where the token is still the one upon which they were made."""
+    """Bytes, to be stored where the token is still the one upon which they were made."""
 
     sketch_id: int
-    upon: int | None
-    token: int
-    state: bytes
-    over: bytes | None  # what `remembered` kept of those that have that token
+    upon: Written
+    stored: bytes
 
 
 _MOST_KEYS = 20  # in a statement that names them one by one
@@ -74,40 +79,40 @@ def lock(session: Session, name: str) -> Held | None:
 
 
 def read(session: Session, sketch_id: int) -> bytes | None:
+    """As it is stored: `core/sketches/state.py` says how."""
     return parts.read(session, sketch_id)
 
 
-def write(session: Session, sketch_id: int, stored: bytes, *, over: bytes | None) -> int:
-    """Store the bytes, over these if that is known; their new token."""
+def write(session: Session, sketch_id: int, stored: bytes, *, over: bytes | None) -> Written:
+    """Store the bytes, over these if that is known."""
     token, dialect = new_token(), session.get_bind().dialect
     values = {"sketch": sketch_id, "new_token": token, "new_state": parts.first(stored, dialect)}
     session.connection().execute(_WRITE, values)
     if parts.are_cut(dialect):
         parts.write_further(session, sketch_id, stored, over)
-    return token
+    return Written(token, parts.remembered(stored, dialect))
 
 
-def remembered(database: Database, stored: bytes) -> bytes | None:
-    """What one must remember of stored bytes to say what was changed when others are stored over them."""
-    return stored if parts.are_cut(database.engine.dialect) else None
-
-
-def swap(database: Database, swap: Swap, key_ids: Collection[str]) -> bool:
-    """Store the bytes, if nothing has changed, the sketch is open, and none of the keys is revoked; whether that is so.
+def swap(database: Database, swap: Swap, key_ids: Collection[str]) -> Written | None:
+    """Store the bytes, if nothing has changed, the sketch is open, and none of the keys is revoked; else None.
 
     In one statement, which does not wait: where somebody has the row locked, or there are many keys, nothing is stored
     either. So what it sees of the keys is as new as what it sees of the row.
     """
-    dialect = database.engine.dialect
-    rewritten = parts.changed(swap.state, swap.over) if parts.are_cut(dialect) else []
+    stored, dialect = swap.stored, database.engine.dialect
+    rewritten = parts.changed(stored, swap.upon.stored) if parts.are_cut(dialect) else []
     if len(key_ids) > _MOST_KEYS or rewritten is None:
-        return False
-    statement, first = _swap(len(key_ids)), parts.first(swap.state, dialect)
+        return None
+    token = new_token()
     values: dict[str, object] = {f"key_{number}": key_id for number, key_id in enumerate(key_ids)}
-    values |= {"sketch": swap.sketch_id, "upon": swap.upon, "new_token": swap.token, "new_state": first}
+    values |= {"sketch": swap.sketch_id, "upon": swap.upon.token, "new_token": token}
+    values |= {"new_state": parts.first(stored, dialect)}
+    first = _swap(len(key_ids))
     if rewritten:
-        return database.carry_out(parts.with_further(statement), values | parts.values(rewritten)) == 1
-    return database.carry_out(statement, values) == 1
+        rows = database.carry_out(parts.with_further(first), values | parts.values(rewritten))
+    else:
+        rows = database.carry_out(first, values)
+    return Written(token, parts.remembered(stored, dialect)) if rows == 1 else None
 
 
 @cache
@@ -137,13 +142,13 @@ def _hold(session: Session, sketch_id: int) -> None:
 
 def decoded(stored: bytes) -> Sketch:
     try:
-        return state.decode(stored)
+        return state.decode(state.by_slot(stored))
     except BadState as error:  # not the client's doing
         raise RuntimeError("the stored state of a sketch is damaged") from error
 
 
 def save(session: Session, row: SketchRow, sketch: Sketch) -> None:
-    write(session, row.id, state.encode(sketch), over=None)
+    write(session, row.id, state.by_column(state.encode(sketch)), over=None)
 
 
 def close(session: Session, held: Held) -> None:

@@ -24,7 +24,7 @@ from app.core.kernel import Batch
 from app.core.people import People, UserSets
 from app.core.universe import Universe
 from app.store import keys, requests, sketches, states
-from app.store.states import Held, Swap
+from app.store.states import Held, Swap, Written
 from app.usecases.bound_people import Used
 from app.usecases.context import Context
 from app.usecases.open_sketch import CompactFold, Guess, Kept, Opened, open_stored
@@ -93,15 +93,17 @@ def ingest_together(
 
 def _swapped(context: Context, name: str, guess: Guess, submissions: Sequence[Submission]) -> bool:
     """Count them in a single statement, if what that can check for itself is all that is to be looked up."""
-    kept = guess.ahead()
-    if kept is None or any(one.claim for one in submissions) or not any(len(one.batch) for one in submissions):
+    kept, token = guess.ahead(), guess.token
+    if any(one.claim for one in submissions) or not any(len(one.batch) for one in submissions):
         return False
-    stored = kept.fold.state()
-    swap = Swap(kept.sketch_id, guess.token, states.new_token(), stored, kept.stored)
-    if not states.swap(context.database, swap, {one.key_id for one in submissions if one.key_id}):
+    if kept is None or token is None:
+        return False
+    swap = Swap(kept.sketch_id, Written(token, kept.stored), kept.fold.stored())
+    written = states.swap(context.database, swap, {one.key_id for one in submissions if one.key_id})
+    if written is None:
         return False
     with suppress(Exception):  # it is committed: a fault must not lead to another try
-        context.hot.put(name, swap.token, replace(kept, stored=states.remembered(context.database, stored)))
+        context.hot.put(name, written.token, replace(kept, stored=written.stored))
     return True
 
 
@@ -119,22 +121,19 @@ def _ingest(context: Context, name: str, guess: Guess, joined: Callable[[], Sequ
             group.refuse(lambda _: _taking_none(name, held))
             return group.outcomes()
         group.stake_claims(session, context.now())
-        fold, stored = opened
-        token, used = held.token, None
+        fold, used, written = opened.fold, None, Written(held.token, opened.stored)
         if any(len(one.batch) for one in group.waiting.values()):  # else the time that it takes could be asked for free
             used = Used.opened(context, session, held.scope_id) if held.scope_id is not None else None
             for one in to_fold:
                 _fold(fold, one, used)
-            written = fold.state()
-            token = states.write(session, held.sketch_id, written, over=opened.stored)
-            stored = states.remembered(context.database, written)
+            written = states.write(session, held.sketch_id, fold.stored(), over=opened.stored)
             if used:
                 used.write(session)
     with suppress(Exception):  # it is committed: a fault must not lead to another try
         if isinstance(fold, kernel.Fold):
             plain = not held.has_universe and held.scope_id is None
-            alone = guess.alone(held.token)
-            context.hot.put(name, token, Kept(fold, stored, held.sketch_id, plain=plain, alone=alone))
+            kept = Kept(fold, written.stored, held.sketch_id, plain=plain, alone=guess.alone(held.token))
+            context.hot.put(name, written.token, kept)
         if used:
             used.keep(context)
     return group.outcomes()

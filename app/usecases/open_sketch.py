@@ -31,12 +31,12 @@ class CompactFold:
     def add_users(self, sets: KeySets) -> None:
         self._sketch = self._sketch.extended_by_users(sets)
 
-    def state(self) -> bytes:
+    def stored(self) -> bytes:
         return state.encode(self._sketch)
 
 
 class Opened(NamedTuple):
-    """A sketch that is about to change, and what is known of the bytes that are stored of it."""
+    """A sketch that is about to change, and what is remembered of the bytes that are stored of it."""
 
     fold: kernel.Fold | CompactFold
     stored: bytes | None
@@ -47,7 +47,7 @@ class Kept:
     """An open sketch between batches."""
 
     fold: kernel.Fold
-    stored: bytes | None  # what the store wants remembered of what it has
+    stored: bytes | None  # what is remembered of the bytes that are stored of it
     sketch_id: int
     plain: bool  # it takes any key, of anybody
     alone: bool  # no other process wrote to the sketch when this one last did
@@ -98,7 +98,7 @@ def open_stored(session: Session, held: Held) -> Opened | None:
         raise RuntimeError("a state that is locked is gone")
     family = state.family(stored)
     if family is StreamSketch:
-        return Opened(kernel.Fold(stored), stored)
+        return Opened(kernel.Fold(state.by_slot(stored)), stored)
     if family is SummedSketch:
         return None
     return Opened(CompactFold(state.decode_as(CompactSketch, stored)), stored)

@@ -12,7 +12,6 @@ from sqlalchemy import Connection, event, select, text
 from app.core.budget import Budget
 from app.core.errors import Conflict, UnknownSketch
 from app.core.kernel import batch_of
-from app.core.sketches import state
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.stream import StreamSketch
 from app.main import build_context
@@ -82,7 +81,8 @@ def test_a_lone_writer_reads_its_sketch_once(context: Context) -> None:
 
 def test_writers_that_take_turns_notice_each_other(context: Context, other: Context) -> None:
     _create(context, k=3)
-    empty = state.decode_as(StreamSketch, books.stored(context.database)[1])
+    empty = states.decoded(books.stored(context.database)[1])
+    assert isinstance(empty, StreamSketch)
     events = [(f"k{number * number % 7}", 1) for number in range(40)]
     with _reads(context) as reads, _reads(other) as others:
         for number, (key, count) in enumerate(events):

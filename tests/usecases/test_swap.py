@@ -200,8 +200,8 @@ def test_a_row_that_somebody_holds_is_waited_for_with_everything_looked_up_after
     with holder.writing() as session, _statements(context.database) as seen:
         held = states.lock(session, "views")
         assert held is not None
-        swap = states.Swap(held.sketch_id, held.token, states.new_token(), stored, over=stored)
-        assert not states.swap(context.database, swap, [key_id])  # at once, though the token is right
+        swap = states.Swap(held.sketch_id, states.Written(held.token, stored), stored)
+        assert states.swap(context.database, swap, [key_id]) is None  # at once, though the token is right
     assert seen == SWAP
     holder.close()
 

@@ -112,9 +112,14 @@ class Fold:
             self._fold.add(*batches)
 
     def state(self) -> bytes:
-        """The bytes to store."""
-        stored: bytes = self._fold.state()
-        return stored
+        """What `Fold` can be made of."""
+        now: bytes = self._fold.state()
+        return now
+
+    def stored(self) -> bytes:
+        """The same as it is stored (`state.by_column`)."""
+        now: bytes = self._fold.stored()
+        return now
 
     @property
     def nbytes(self) -> int:

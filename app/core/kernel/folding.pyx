@@ -17,6 +17,7 @@ What `sketches/stream.py` defines, and what is tested to be equal to it, event b
 Not for two threads at once: whoever adds owns the fold.
 """
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cython cimport final
 from libc.stdint cimport UINT64_MAX, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -53,6 +54,7 @@ cdef enum:
     MAX_K = 65536
     MAX_KEY_BYTES = 512
     ROOM = 16
+    BY_COLUMN = 1  # in the header of what is stored
     CHUNK = 7  # names in a cache line
     SLOT = 0xFFFF  # the bits of a name that are the slot
     AHEAD = 8  # evictions, so that what they read is on its way
@@ -183,8 +185,33 @@ cdef class Fold:
             raise MemoryError
 
     def state(self):
-        """The bytes to store."""
+        """The bytes that it works in."""
         return (<const char*>self.header)[:self.size]
+
+    def stored(self):
+        """The bytes to store: the same, laid out by column."""
+        cdef bytes stored = PyBytes_FromStringAndSize(NULL, self.size)
+        cdef unsigned char* into = <unsigned char*><char*>stored
+        with nogil:
+            self._lay_out(into)
+        return stored
+
+    cdef void _lay_out(self, unsigned char* into) noexcept nogil:
+        cdef uint32_t k = self.header.k, slot
+        cdef uint32_t* lower = <uint32_t*>(into + sizeof(Header))
+        cdef uint32_t* upper = <uint32_t*>(into + sizeof(Header) + 4 * <size_t>k + self.header.text_size)
+        cdef uint32_t* start = upper + k
+        cdef uint32_t* sizes = start + k
+        cdef Slot* at
+        memcpy(into, self.header, sizeof(Header))
+        (<Header*>into).zero = BY_COLUMN
+        for slot in range(k):
+            at = &self.slots[slot]
+            lower[slot] = <uint32_t>at.entry
+            upper[slot] = <uint32_t>(at.entry >> 32)
+            start[slot] = at.start
+            sizes[slot] = at.length | <uint32_t>at.room << 16
+        memcpy(into + sizeof(Header) + 4 * <size_t>k, self.text, self.header.text_size)
 
     @property
     def nbytes(self):

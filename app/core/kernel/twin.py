@@ -77,6 +77,9 @@ class Fold:
     def state(self) -> bytes:
         return state.encode(self._sketch)
 
+    def stored(self) -> bytes:
+        return state.by_column(self.state())
+
     @property
     def nbytes(self) -> int:
         """About what a dictionary of k short keys takes."""

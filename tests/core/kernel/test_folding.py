@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.core import kernel
 from app.core.kernel import twin
 from app.core.sketches.order import Order
-from app.core.sketches.state import LARGEST_NARROW, encode
+from app.core.sketches.state import LARGEST_NARROW, by_column, encode
 from app.core.sketches.stream import StreamSketch
 from tests.core.kernel.native import KEYED, ORDERINGS, Events, Ordering, batch, compiled_only, counters
 from tests.core.sketches import oracle
@@ -31,6 +31,22 @@ PREFIXES = dict(zip("abcde", ("a", "a\0", "aa", "a\0\0", "a" * 9), strict=True))
 
 def one_by_one(stream: Iterable[str]) -> Events:
     return [(key, 1) for key in stream]
+
+
+# What is stored
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(1, 9), st.lists(st.tuples(st.text(min_size=1, max_size=40), st.integers(1, LARGEST_COUNT)), max_size=40)
+)
+def test_what_is_stored_is_what_it_works_in_laid_out_by_column(k: int, events: Events) -> None:
+    fold, plain = kernel.Fold(encode(StreamSketch.empty(k, KEYED.order))), StreamSketch.empty(k, KEYED.order)
+    fold.add(batch(events))
+    assert fold.stored() == by_column(fold.state())
+    slow = twin.Fold(encode(plain))
+    slow.add(twin.Batch(events))
+    assert slow.stored() == by_column(encode(plain.extended(events)))
 
 
 # Every short stream

@@ -16,6 +16,8 @@ from app.core.sketches.state import (
     LARGEST_NARROW,
     ROOM,
     Sketch,
+    by_column,
+    by_slot,
     decode,
     decode_as,
     encode,
@@ -268,6 +270,54 @@ def test_the_kernel_gets_the_secret_of_narrow_keyed_streams_alone() -> None:
             assert narrow_stream_secret(stored) is None
     assert narrow_stream_secret(encode(replace(GOLDEN_SKETCH, order=PLAIN))) is None  # kept since version 1
     assert all(narrow_stream_secret(GOLDEN[:length]) is None for length in range(64))
+
+
+# How it is laid out where it is stored
+
+
+def _columns(*columns: list[int]) -> bytes:
+    return b"".join(struct.pack(f"<{len(column)}I", *column) for column in columns)
+
+
+def test_columns_that_batches_seldom_change_come_last() -> None:
+    """Databases hold these bytes, too."""
+    sketch = StreamSketch(3, {"b": 7, "é" * 9: 5 * 2**32 + 1}, Order(SECRET))
+    state = encode(sketch)
+    header = state[:7] + b"\x01" + state[8:64]
+    lower, upper, starts, sizes = [7, 1, 0], [0, 5, 0], [0, 16, 0], [1 | 16 << 16, 18 | 32 << 16, 0]
+    assert by_column(state) == header + _columns(lower) + state[-48:] + _columns(upper, starts, sizes)
+
+
+@settings(max_examples=200, deadline=None)
+@given(sketches)
+def test_what_is_laid_out_by_column_is_read_back_exactly(sketch: Sketch) -> None:
+    state = encode(sketch)
+    stored = by_column(state)
+    assert by_slot(stored) == by_slot(state) == state
+    assert by_column(stored) == stored
+    assert (stored != state) == (narrow_stream_secret(state) is not None)
+
+
+def test_only_who_asks_for_slots_reads_columns() -> None:
+    """What took them for slots would read other counters."""
+    for state in (GOLDEN, GOLDEN_OFFSET):
+        assert refused(by_column(state))
+        assert narrow_stream_secret(by_column(state)) is None
+
+
+def test_columns_that_end_early_or_go_on_are_refused() -> None:
+    def refused_by_slot(stored: bytes) -> bool:
+        try:
+            return refused(by_slot(stored))
+        except BadState:
+            return True
+
+    stored = by_column(GOLDEN)
+    assert not refused_by_slot(stored)
+    assert all(refused_by_slot(stored[:length]) for length in range(len(stored)))
+    assert all(refused_by_slot(stored + more) for more in (b"\0", b"a", bytes(16), bytes(64), stored))
+    for k in (0, 2, 4, 2**32 - 1):
+        assert refused_by_slot(stored[:8] + struct.pack("<I", k) + stored[12:])
 
 
 # What is refused

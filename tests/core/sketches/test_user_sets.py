@@ -32,7 +32,7 @@ def folded(k: int, batches: Iterable[Sequence[Set]], m: int, start: CompactSketc
     for sets in batches:
         fold = CompactFold(state.decode_as(CompactSketch, stored))
         fold.add_users(list(UserSets([(None, keys) for keys in sets], m).kept([True] * len(sets))))
-        stored = fold.state()
+        stored = fold.stored()
     return state.decode_as(CompactSketch, stored)
 
 
@@ -130,7 +130,7 @@ def enforced(k: int, batches: Sequence[Sequence[Named]], m: int) -> CompactSketc
         people = people_of_sets(sets, prints, Rules("user", m, True, "drop"))
         granted, _ = allowances.grant(people.indexes, (1).to_bytes(4, "little") * len(sets), people.fingerprints, 1)
         fold.add_users(list(sets.kept([bool(granted[4 * at]) for at in range(len(sets))])))
-    return state.decode_as(CompactSketch, fold.state())
+    return state.decode_as(CompactSketch, fold.stored())
 
 
 @pytest.mark.parametrize("k", [1, 2])
