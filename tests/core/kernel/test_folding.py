@@ -49,6 +49,18 @@ def test_what_is_stored_is_what_it_works_in_laid_out_by_column(k: int, events: E
     assert slow.stored() == by_column(encode(plain.extended(events)))
 
 
+def test_the_last_third_of_what_is_stored_stays_while_short_keys_come_and_go() -> None:
+    k = 256
+    fold = KEYED.opened(k)
+    fold.add(batch(one_by_one(all_distinct(2 * k))))
+    before = fold.stored()
+    fold.add(batch(one_by_one(zipf(20_000, keys=5000, seed=1))))
+    after = fold.stored()
+    assert len(after) == len(before) == 64 + 32 * k
+    assert after[64 + 20 * k :] == before[64 + 20 * k :]
+    assert sum(one != other for one, other in zip(before[: 64 + 20 * k], after, strict=False)) > k
+
+
 # Every short stream
 
 
