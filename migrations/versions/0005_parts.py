@@ -1,5 +1,7 @@
 """parts"""
 
+import secrets
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -23,7 +25,7 @@ def upgrade() -> None:
     )
     if op.get_bind().dialect.name != "postgresql":
         return
-    states = sa.table("sketch_states", sa.column("sketch_id"), sa.column("state"))
+    states = sa.table("sketch_states", sa.column("sketch_id"), sa.column("token"), sa.column("state"))
     for table, column in (("sketch_states", "state"), ("sketch_parts", "content")):
         op.execute(f"ALTER TABLE {table} SET (fillfactor = 50)")  # one row a page, and room for its next version
         op.execute(f"ALTER TABLE {table} ALTER COLUMN {column} SET STORAGE PLAIN")  # in the row itself
@@ -31,6 +33,7 @@ def upgrade() -> None:
         this = states.c.sketch_id == sketch_id
         state = op.get_bind().scalars(sa.select(states.c.state).where(this)).one()
         first, *further = (state[at : at + _PART_BYTES] for at in range(0, len(state), _PART_BYTES))
-        op.execute(sa.update(states).where(this).values(state=first))
+        # A new token: no worker of the older version may write all of the state into the row of the first part.
+        op.execute(sa.update(states).where(this).values(state=first, token=secrets.randbits(62) | 2**62))
         rows = [{"sketch_id": sketch_id, "number": at, "content": part} for at, part in enumerate(further, 1)]
         op.bulk_insert(parts, rows)
