@@ -268,7 +268,7 @@ def _storage(session: Session) -> Iterator[Finding]:
             yield Finding(
                 "warning",
                 "PostgreSQL",
-                f"{table}.{column} is not stored {storage}, so it may be compressed.",
+                f"{table}.{column} is not stored {storage}, so it may be compressed, or take longer to write.",
                 f"Run: ALTER TABLE {table} ALTER COLUMN {column} SET STORAGE {storage}",
             )
 

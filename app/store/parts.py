@@ -1,8 +1,8 @@
 """The bytes of a sketch on PostgreSQL: cut into rows, of which a commit writes those that changed.
 
-Two versions of a row fit into a page, which holds no other row. So a new version goes into the page of the old one,
-needs no new entry of an index, and leaves nothing to vacuum; one large value would be written anew each time, and the
-old one left behind. SQLite sees for itself which pages of a large value change: there the first part is all of it.
+Two versions of a row fit into a page. So a new version goes into the page of the old one, needs no new entry of an
+index, and the next one takes its room; one large value would be written anew each time, and the old one left for a
+vacuum. SQLite sees for itself which pages of a large value change: there the first part is all of it.
 """
 
 from functools import cache
@@ -83,7 +83,8 @@ def write_further(session: Session, sketch_id: int, stored: bytes, over: bytes |
         _insert(session, sketch_id, further(stored))
     elif rewritten:
         values = [{"sketch": sketch_id, "which": number, "new_content": content} for number, content in rewritten]
-        session.connection().execute(_REWRITE, values)
+        if session.connection().execute(_REWRITE, values).rowcount != len(values):
+            raise RuntimeError("a part of a state is missing")
 
 
 def _insert(session: Session, sketch_id: int, parts: list[Part]) -> None:
@@ -101,7 +102,7 @@ def with_further(write: Update) -> Select[tuple[int]]:
     """A statement that writes the first part, and where it does, these too: `numbers`, and `contents` in a row."""
     written = write.returning(StateRow.sketch_id).cte("written")
     numbers = func.unnest(cast(bindparam("numbers"), ARRAY(Integer)))
-    given = numbers.table_valued("number", with_ordinality="place", name="given").render_derived()
+    given = numbers.table_valued("number", with_ordinality="place").render_derived("given")
     start: ColumnElement[int] = literal_column(f"(place::integer - 1) * {_PART_BYTES} + 1")
     size: ColumnElement[int] = literal_column(f"{_PART_BYTES}")
     content = func.substr(cast(bindparam("contents"), LargeBinary), start, size)

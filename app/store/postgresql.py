@@ -18,7 +18,8 @@ _WAIT_SECONDS = 10  # for a connection, then 503
 _CONNECTIONS = 10  # PostgreSQL allows 100 by default, shared by all workers
 _IDLE_SECONDS = 1.0
 _USED_AT = "discreet_used_at"
-_DONE, _SQLSTATE = (1, 2), ord("C")  # in libpq: PGRES_COMMAND_OK, PGRES_TUPLES_OK, and where an error has its code
+# In libpq: PQTRANS_IDLE; PGRES_COMMAND_OK and PGRES_TUPLES_OK; PG_DIAG_SQLSTATE
+_IDLE, _DONE, _SQLSTATE = 0, (1, 2), ord("C")
 _NOT_PREPARED = b"26000"
 
 
@@ -44,6 +45,8 @@ def carry_out(driver: Any, statement: Any, values: Mapping[str, object]) -> int:
     libpq sends it and waits without the interpreter's lock. The driver's own way takes the lock again at each step, and
     in a busy process it then has to wait for it.
     """
+    if driver.pgconn.transaction_status != _IDLE:  # what follows would not be committed
+        raise RuntimeError("a connection from the pool is within a transaction")
     prepared = _prepared(statement)
     given, forms = prepared.given(values)
     result = driver.pgconn.exec_prepared(prepared.name, given, forms)
@@ -74,18 +77,22 @@ def _prepared(statement: Any) -> _Prepared:
 
 
 def _given(value: object) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    return (f"{{{','.join(map(str, value))}}}" if isinstance(value, list) else str(value)).encode()
+    match value:
+        case bytes():
+            return value
+        case list():
+            return f"{{{','.join(map(str, value))}}}".encode()
+        case int() | str():
+            return str(value).encode()
+    raise TypeError(f"a statement takes no {type(value).__name__}")
 
 
 def _require_done(result: Any) -> None:
     if result.status in _DONE:
         return
-    from psycopg.errors import OperationalError, lookup  # an extra
+    from psycopg.errors import error_from_result  # an extra
 
-    code = result.error_field(_SQLSTATE)
-    raise lookup(code.decode())("a statement failed") if code else OperationalError("the connection is lost")
+    raise error_from_result(result)
 
 
 def _note_use(_connection: object, record: ConnectionPoolEntry) -> None:

@@ -1,4 +1,4 @@
-"""The private data of sketches: one binary value each, with a token that changes whenever the value does."""
+"""The private data of sketches: the bytes of each, with a token that changes whenever they do."""
 
 import secrets
 from collections.abc import Collection

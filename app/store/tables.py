@@ -137,6 +137,7 @@ class StateRow(Table):
     """
 
     __tablename__ = "sketch_states"
+    __table_args__ = (CheckConstraint("octet_length(state) <= 4000", name="one_part").ddl_if(dialect="postgresql"),)
 
     sketch_id: Mapped[int] = mapped_column(ForeignKey("sketches.id"), primary_key=True, autoincrement=False)
     token: Mapped[int] = mapped_column(BigInteger)  # changes with the state; before it, so that it is read alone
@@ -148,6 +149,7 @@ class PartRow(Table):
     """On PostgreSQL, the further parts of the private data of a sketch."""
 
     __tablename__ = "sketch_parts"
+    __table_args__ = (CheckConstraint("octet_length(content) <= 4000", name="one_part").ddl_if(dialect="postgresql"),)
 
     sketch_id: Mapped[int] = mapped_column(ForeignKey("sketch_states.sketch_id"), primary_key=True, autoincrement=False)
     number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)  # 1, 2, 3 … without a gap

@@ -7,12 +7,12 @@ from typing import NamedTuple
 from sqlalchemy.orm import Session
 
 from app.core import kernel
+from app.core.errors import BadState
 from app.core.kernel import Batch
 from app.core.sketches import state
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.stream import StreamSketch
-from app.core.sketches.summed import SummedSketch
-from app.store import states
+from app.store import parts, states
 from app.store.states import Held
 from app.usecases.context import Context
 
@@ -96,9 +96,15 @@ def open_stored(session: Session, held: Held) -> Opened | None:
     stored = states.read(session, held.sketch_id)
     if stored is None:
         raise RuntimeError("a state that is locked is gone")
-    family = state.family(stored)
+    try:
+        fold = _fold(state.by_slot(stored))
+    except (BadState, ValueError) as error:  # not the client's doing
+        raise RuntimeError("the stored state of a sketch is damaged") from error
+    return Opened(fold, parts.remembered(stored, session.get_bind().dialect)) if fold else None
+
+
+def _fold(now: bytes) -> kernel.Fold | CompactFold | None:
+    family = state.family(now)
     if family is StreamSketch:
-        return Opened(kernel.Fold(state.by_slot(stored)), stored)
-    if family is SummedSketch:
-        return None
-    return Opened(CompactFold(state.decode_as(CompactSketch, stored)), stored)
+        return kernel.Fold(now)
+    return CompactFold(state.decode_as(CompactSketch, now)) if family is CompactSketch else None

@@ -10,7 +10,7 @@ from app.core import kernel
 from app.core.errors import BadState
 from app.core.kernel import allowances, folding, scanning, twin
 from app.core.sketches.order import Order, multipliers
-from app.core.sketches.state import NARROW, decode_as, encode
+from app.core.sketches.state import NARROW, by_slot, decode_as, encode
 from app.core.sketches.stream import StreamSketch
 from tests.core.kernel.reading import named_in
 from tests.fuzz import bodies, states
@@ -150,6 +150,7 @@ def _check_fold(stored: bytes, secret: bytes, batches: list[scanning.Batch]) -> 
             fold = kernel.Fold(fold.state())  # which hands over
             fold.add(batch)
     require(decode_as(StreamSketch, fold.state()) == expected, "the fold equals its twin")
+    require(by_slot(fold.stored()) == fold.state(), "what is stored is what it works in")
     return fold.state()
 
 

@@ -5,7 +5,7 @@ from contextlib import closing, suppress
 from threading import Barrier
 
 import pytest
-from sqlalchemy import bindparam, column, func, table, text, update
+from sqlalchemy import PoolProxiedConnection, bindparam, column, func, table, text, update
 
 from app.core.errors import Unavailable
 from app.store import postgresql
@@ -100,6 +100,51 @@ def test_any_fault_of_the_driver_is_a_refusal_which_nobody_tries_again(database_
             with pytest.raises(Unavailable):
                 kept.carry_out(missing, {"new": 1})
         assert kept.carry_out(_REWRITE, {"which": 1, "new": "eins"}) == 1
+
+
+def test_an_error_that_the_driver_does_not_know_is_a_refusal_too(database_url: str) -> None:
+    if database_url.startswith("sqlite"):
+        pytest.skip("SQLite has no errors of others")
+    fail = (
+        "CREATE FUNCTION fail() RETURNS varchar AS $$ BEGIN RAISE 'no' USING ERRCODE = 'ZZ001'; END $$ LANGUAGE plpgsql"
+    )
+    with closing(_with_notes(database_url)) as kept:
+        with kept.writing() as session:
+            session.execute(text(fail))
+        with pytest.raises(Unavailable):
+            kept.carry_out(update(_NOTES).values(words=func.fail()), {})
+        assert _notes(kept) == ["one", "two"]
+
+
+def test_a_single_statement_on_a_connection_that_was_idle_is_committed(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "_IDLE_SECONDS", 0)
+    with closing(_with_notes(database_url)) as kept, closing(Database(database_url)) as other:
+        for words in ("eins", "one"):
+            assert kept.carry_out(_REWRITE, {"which": 1, "new": words}) == 1
+            assert _notes(other) == [words, "two"]
+
+
+def test_a_single_statement_within_a_transaction_is_not_carried_out(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would not be committed."""
+    if database_url.startswith("sqlite"):
+        pytest.skip("SQLite's driver begins nothing by itself")
+    with closing(_with_notes(database_url)) as kept:
+        begin = kept.engine.raw_connection
+
+        def begun() -> PoolProxiedConnection:
+            pooled: PoolProxiedConnection = begin()
+            pooled.cursor().execute("SELECT 1")
+            return pooled
+
+        monkeypatch.setattr(kept.engine, "raw_connection", begun)
+        with pytest.raises(RuntimeError):
+            kept.carry_out(_REWRITE, {"which": 1, "new": "lost"})
+        monkeypatch.undo()
+        assert _notes(kept) == ["one", "two"]
 
 
 def test_a_single_statement_sees_what_is_committed_whatever_the_servers_default(database_url: str) -> None:

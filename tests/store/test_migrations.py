@@ -7,13 +7,18 @@ from typing import Any
 from alembic import command
 from sqlalchemy import Connection, inspect, select, text
 
+from app.core.kernel import batch_of
 from app.core.sketches import state
 from app.core.sketches.order import Order
 from app.core.sketches.stream import StreamSketch
+from app.main import build_context
+from app.settings import Settings
 from app.store import sketches, states
 from app.store.database import Database
 from app.store.migrate import config, is_current, migrate
 from app.store.tables import StateRow, Table
+from app.usecases.ingest_events import Submission, ingest_events
+from tests import books
 from tests.conftest import NewDatabase
 from tests.server import Server, start, wait_until_ready
 
@@ -59,7 +64,8 @@ def test_a_sketch_stored_as_one_value_is_the_same_in_parts(new_database: NewData
     """As version 0004 of the tables has it."""
     sketch = StreamSketch.empty(2000, Order(b"0123456789abcdef")).extended((f"key {at}", at) for at in range(1, 2500))
     stored = state.encode(sketch)
-    with closing(Database(new_database(migrated=False))) as database:
+    url = new_database(migrated=False)
+    with closing(Database(url)) as database:
         with database.migrating() as connection:
             settings = config()
             settings.attributes["connection"] = connection
@@ -74,6 +80,11 @@ def test_a_sketch_stored_as_one_value_is_the_same_in_parts(new_database: NewData
             assert states.read(session, 2) == stored[:100]
             tokens = set(session.scalars(select(StateRow.token)))
             assert database.engine.dialect.name == "sqlite" or 5 not in tokens  # older workers remember nothing of it
+    context = build_context(Settings(database_url=url))
+    for count in (1, 2):
+        ingest_events(context, "s1", Submission(batch_of([("key 9", count)])))
+    assert books.counters(context.database, "s1") == sketch.extended([("key 9", 3)]).counters
+    context.database.close()
 
 
 def test_migrating_again_changes_nothing(database_url: str) -> None:

@@ -5,6 +5,7 @@ from threading import Event, Thread
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 
 from app.core.budget import Budget
 from app.core.claims import Claim
@@ -99,10 +100,13 @@ def test_a_new_version_takes_the_room_of_an_older_one(context: Context) -> None:
         pytest.skip("SQLite has one version")
     _create(context)
     keys = _keys()
+    with context.database.writing() as session:
+        for table in ("sketch_states", "sketch_parts"):
+            session.execute(text(f"ALTER TABLE {table} SET (autovacuum_enabled = off)"))
 
     def size() -> int:
         with context.database.reading() as session:
-            tables = "pg_total_relation_size('sketch_parts') + pg_total_relation_size('sketch_states')"
+            tables = "pg_relation_size('sketch_parts') + pg_relation_size('sketch_states')"
             found: int = session.execute(text(f"SELECT {tables}")).scalar_one()
             return found
 
@@ -154,6 +158,35 @@ def test_what_is_read_is_of_one_moment(context: Context, settings: Settings) -> 
         over.set()
         thread.join()
         writer.database.close()
+    assert books.counters(context.database)[keys[0]] > 10
+
+
+@pytest.mark.parametrize("hot", [True, False])
+def test_a_part_that_is_gone_is_nobody_elses_fault(context: Context, settings: Settings, hot: bool) -> None:
+    """The sender is not told that the batch is bad, and nothing more is made of what is left."""
+    if not _on_postgresql(context.database):
+        pytest.skip("SQLite has one part")
+    _create(context)
+    _post(context, _keys())
+    with context.database.writing() as session:
+        session.execute(text("DELETE FROM sketch_parts WHERE number = 2"))
+    other = context if hot else build_context(settings)
+    with pytest.raises(RuntimeError, match=r"part of a state is missing|damaged"):
+        _post(other, _keys(), "with a claim")
+    other.database.close()
+
+
+def test_no_row_holds_more_than_a_part(context: Context) -> None:
+    """As a worker of an older version would write it."""
+    if not _on_postgresql(context.database):
+        pytest.skip("SQLite has one part")
+    _create(context, k=16)
+    for change in (
+        "UPDATE sketch_states SET state = :new",
+        "INSERT INTO sketch_parts SELECT id, 9, :new FROM sketches",
+    ):
+        with pytest.raises(IntegrityError, match="one_part"), context.database.writing() as session:
+            session.execute(text(change), {"new": bytes(4001)})
 
 
 def test_a_deleted_sketch_leaves_no_part(context: Context) -> None:

@@ -36,7 +36,7 @@ def other(settings: Settings) -> Iterator[Context]:
     context.database.close()
 
 
-def _create(context: Context, name: str = "views", *, k: int = 64) -> None:
+def _create(context: Context, name: str = "views", *, k: int = 1024) -> None:
     budget = OwnBudget(Budget.granted(epsilon="1", delta="1e-5"), "basic")
     spec = SketchSpec(k=k, unit="event", max_contributions=1, ledger=budget, description="", universe=None)
     create_sketch(context, name, spec)

@@ -26,15 +26,15 @@ from tests import books
 SWAP = ["one statement"]
 
 
-def _create(context: Context, name: str = "views", *, k: int = 64, universe: Universe | None = None) -> None:
+def _create(context: Context, name: str = "views", *, k: int = 1024, universe: Universe | None = None) -> None:
     budget = OwnBudget(Budget.granted(epsilon="1", delta="1e-5"), "basic")
     spec = SketchSpec(k=k, unit="event", max_contributions=1, ledger=budget, description="", universe=universe)
     create_sketch(context, name, spec)
 
 
-def _opened(context: Context, *, k: int = 64) -> None:
-    """A sketch that the process has just written to."""
-    _create(context, k=k)
+def _opened(context: Context) -> None:
+    """A sketch that the process has just written to, of several parts on PostgreSQL."""
+    _create(context)
     ingest_events(context, "views", _one("first"))
 
 

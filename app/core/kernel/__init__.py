@@ -101,8 +101,9 @@ def scan_lines(body: bytes, max_items: int) -> Batch | None:
 class Fold:
     """A stored stream sketch that takes batches. For one thread at a time; worthless once `add` has raised."""
 
-    def __init__(self, stored: bytes) -> None:
-        self._fold: Any = _opened(stored)
+    def __init__(self, now: bytes) -> None:
+        """As `state` gives it."""
+        self._fold: Any = _opened(now)
 
     def add(self, *batches: Batch) -> None:
         try:
@@ -112,7 +113,7 @@ class Fold:
             self._fold.add(*batches)
 
     def state(self) -> bytes:
-        """What `Fold` can be made of."""
+        """The bytes, from which it can go on."""
         now: bytes = self._fold.state()
         return now
 
@@ -128,6 +129,6 @@ class Fold:
         return size
 
 
-def _opened(stored: bytes) -> Any:
-    secret = state.narrow_stream_secret(stored)
-    return folding.Fold(stored, multipliers(secret)) if NATIVE and secret else twin.Fold(stored)
+def _opened(now: bytes) -> Any:
+    secret = state.narrow_stream_secret(now)
+    return folding.Fold(now, multipliers(secret)) if NATIVE and secret else twin.Fold(now)

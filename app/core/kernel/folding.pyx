@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""`alg:MG` in compiled code, working inside the bytes that the database stores (`sketches/state.py`, version 2).
+"""`alg:MG` in compiled code, working inside the bytes of `sketches/state.py`, version 2.
 
 What `sketches/stream.py` defines, and what is tested to be equal to it, event by event:
 
@@ -36,17 +36,20 @@ cdef extern from "stdlib.h":
 cdef extern from *:
     """
     #include <stdint.h>
+    #include <string.h>
     #define NONE UINT32_MAX
     static inline int bucket_of(uint64_t entry, uint64_t level) {
         return entry == level ? 0 : 64 - __builtin_clzll(entry ^ level);
     }
     static inline void soon(const void *place) { __builtin_prefetch(place); }
     static inline int lowest_bits(uint32_t number) { return 31 - __builtin_clz(number); }
+    static inline void put(unsigned char *place, uint32_t number) { memcpy(place, &number, sizeof number); }
     """
     const uint32_t NONE
     int bucket_of(uint64_t, uint64_t) nogil
     void soon(const void*) nogil
     int lowest_bits(uint32_t) nogil
+    void put(unsigned char*, uint32_t) nogil
 
 cdef enum:
     BUCKETS = 65
@@ -113,7 +116,7 @@ cdef inline uint32_t _room(uint32_t length) noexcept nogil:
 
 @final
 cdef class Fold:
-    cdef Header* header  # the start of the stored bytes
+    cdef Header* header  # the start of the bytes
     cdef size_t size
     cdef Slot* slots
     cdef unsigned char* text
@@ -198,20 +201,20 @@ cdef class Fold:
 
     cdef void _lay_out(self, unsigned char* into) noexcept nogil:
         cdef uint32_t k = self.header.k, slot
-        cdef uint32_t* lower = <uint32_t*>(into + sizeof(Header))
-        cdef uint32_t* upper = <uint32_t*>(into + sizeof(Header) + 4 * <size_t>k + self.header.text_size)
-        cdef uint32_t* start = upper + k
-        cdef uint32_t* sizes = start + k
+        cdef size_t column = 4 * <size_t>k
+        cdef unsigned char* lower = into + sizeof(Header)
+        cdef unsigned char* text = lower + column
+        cdef unsigned char* upper = text + self.header.text_size
         cdef Slot* at
         memcpy(into, self.header, sizeof(Header))
         (<Header*>into).zero = BY_COLUMN
         for slot in range(k):
             at = &self.slots[slot]
-            lower[slot] = <uint32_t>at.entry
-            upper[slot] = <uint32_t>(at.entry >> 32)
-            start[slot] = at.start
-            sizes[slot] = at.length | <uint32_t>at.room << 16
-        memcpy(into + sizeof(Header) + 4 * <size_t>k, self.text, self.header.text_size)
+            put(lower + 4 * slot, <uint32_t>at.entry)
+            put(upper + 4 * slot, <uint32_t>(at.entry >> 32))
+            put(upper + column + 4 * slot, at.start)
+            put(upper + 2 * column + 4 * slot, at.length | <uint32_t>at.room << 16)
+        memcpy(text, self.text, self.header.text_size)
 
     @property
     def nbytes(self):

@@ -67,8 +67,8 @@ class _Pairs(Protocol):
 
 
 class Fold:
-    def __init__(self, stored: bytes) -> None:
-        self._sketch = state.decode_as(StreamSketch, stored)
+    def __init__(self, now: bytes) -> None:
+        self._sketch = state.decode_as(StreamSketch, now)
 
     def add(self, *batches: _Pairs) -> None:
         for batch in batches:

@@ -45,8 +45,7 @@ _SLOTS = {
     WIDE: np.dtype([("entry", "<u8"), ("upper_half", "<u8"), *_REFERENCE]),
 }
 _STREAM = 1
-_BY_COLUMN = b"\1"  # in the header
-_AT = slice(7, 8)
+_BY_SLOT, _BY_COLUMN = (_MAGIC + bytes([VERSION, _STREAM, NARROW, mark]) for mark in (0, 1))  # how headers begin
 _FAMILIES: dict[type[Sketch], int] = {StreamSketch: _STREAM, CompactSketch: 2, SummedSketch: 3}
 
 
@@ -93,8 +92,8 @@ def narrow_stream_secret(state: bytes) -> bytes | None:
     """The secret of a stream sketch that the kernel can work in; none of one in an older, wider or laid out form."""
     if len(state) < _HEADER.size:
         return None
-    *form, _k, _stored, _sources, _size, _used, _zeros, _offset, secret, _end = _HEADER.unpack_from(state)
-    return secret if form == [_MAGIC, VERSION, _STREAM, NARROW, 0] and any(secret) else None
+    *_, secret, _end = _HEADER.unpack_from(state)
+    return secret if state.startswith(_BY_SLOT) and any(secret) else None
 
 
 def by_column(state: bytes) -> bytes:
@@ -104,29 +103,26 @@ def by_column(state: bytes) -> bytes:
     text_at = _HEADER.size + _slots_size(state)
     columns = np.frombuffer(state[_HEADER.size : text_at], "<u4").reshape(-1, 4).T.tobytes()
     quarter = len(columns) // 4  # the lower halves of the entries
-    return b"".join((_marked(state, _BY_COLUMN), columns[:quarter], state[text_at:], columns[quarter:]))
+    header = _BY_COLUMN + state[len(_BY_SLOT) : _HEADER.size]
+    return b"".join((header, columns[:quarter], state[text_at:], columns[quarter:]))
 
 
 def by_slot(stored: bytes) -> bytes:
     """What `by_column` made of it, undone."""
-    if stored[_AT] != _BY_COLUMN:
+    if not stored.startswith(_BY_COLUMN):
         return stored
     if len(stored) < _HEADER.size or len(stored) < _HEADER.size + _slots_size(stored):
         raise BadState("The bytes end early, or their lengths do not add up.")
     quarter = _slots_size(stored) // 4
     text_at, upper_at = _HEADER.size + quarter, len(stored) - 3 * quarter
     columns = np.frombuffer(stored[_HEADER.size : text_at] + stored[upper_at:], "<u4").reshape(4, -1)
-    return b"".join((_marked(stored, b"\0"), columns.T.tobytes(), stored[text_at:upper_at]))
+    header = _BY_SLOT + stored[len(_BY_COLUMN) : _HEADER.size]
+    return b"".join((header, columns.T.tobytes(), stored[text_at:upper_at]))
 
 
 def _slots_size(state: bytes) -> int:
     k: int = _HEADER.unpack_from(state)[5]
     return k * _SLOTS[NARROW].itemsize
-
-
-def _marked(state: bytes, mark: bytes) -> bytes:
-    """The header, with this mark."""
-    return state[: _AT.start] + mark + state[_AT.stop : _HEADER.size]
 
 
 def decode_as(family: type[Family], state: bytes) -> Family:
