@@ -9,6 +9,7 @@ from pathlib import Path
 from benchmarks import ours
 from benchmarks.accuracy import number
 from benchmarks.report import Claim, Part
+from benchmarks.servers import POSTGRESQL, SQLITE
 from benchmarks.streams import BATCH, DISTINCT, KEY_BYTES
 
 _K = 1024
@@ -17,26 +18,32 @@ _WARM_UP = 10  # sketches made before the first look, so that buffers of the all
 
 
 def run(part: Part, *, quick: bool) -> None:
-    command = [sys.executable, "-m", "benchmarks.memory"]
-    found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     part.say(
         f"A process of its own keeps {_SKETCHES:,} hot sketches of k = {_K:,}, each filled by {BATCH:,} distinct keys "
-        f"of {KEY_BYTES} bytes. Its resident memory grew from {found['before'] / 2**20:.0f} to "
-        f"{found['after'] / 2**20:.0f} MiB, that is {number(found['per_counter'])} bytes a counter."
+        f"of {KEY_BYTES} bytes; for PostgreSQL also what is stored of them, to tell what changes."
     )
-    part.claim(Claim("memory of a hot counter with a 16-byte key", found["per_counter"], at_most=150, unit="bytes"))
+    for kind in (SQLITE, POSTGRESQL):
+        command = [sys.executable, "-m", "benchmarks.memory", kind]
+        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        part.say(
+            f"{kind}: its resident memory grew from {found['before'] / 2**20:.0f} to {found['after'] / 2**20:.0f} MiB, "
+            f"that is {number(found['per_counter'])} bytes a counter."
+        )
+        claim = f"memory of a hot counter with a 16-byte key, {kind}"
+        part.claim(Claim(claim, found["per_counter"], at_most=150, unit="bytes"))
 
 
-def main() -> None:
-    kept = [_hot(seed) for seed in range(_WARM_UP)]
+def main(kind: str) -> None:
+    kept = [_hot(seed, kind) for seed in range(_WARM_UP)]
     before = _resident()
-    kept += [_hot(seed) for seed in range(_WARM_UP, _WARM_UP + _SKETCHES)]
+    kept += [_hot(seed, kind) for seed in range(_WARM_UP, _WARM_UP + _SKETCHES)]
     after = _resident()
     print(json.dumps({"before": before, "after": after, "per_counter": (after - before) / (_SKETCHES * _K)}))
 
 
-def _hot(seed: int) -> object:
-    return ours.fold(DISTINCT.bodies(BATCH, seed=seed), _K)
+def _hot(seed: int, kind: str) -> object:
+    fold = ours.fold(DISTINCT.bodies(BATCH, seed=seed), _K)
+    return fold, fold.stored() if kind == POSTGRESQL else None
 
 
 def _resident() -> int:
@@ -44,4 +51,4 @@ def _resident() -> int:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])
