@@ -66,7 +66,7 @@ def changed(stored: bytes, over: bytes | None) -> list[Part] | None:
     """Of the further ones, those that differ from what is there; None where that is not known, or of another size."""
     if over is None or len(over) != len(stored):
         return None
-    return [part for part, before in zip(further(stored), further(over), strict=True) if part != before]
+    return [(at, part) for at, part in further(stored) if part != over[at * _PART_BYTES : (at + 1) * _PART_BYTES]]
 
 
 def read(session: Session, sketch_id: int) -> bytes | None:
@@ -97,20 +97,32 @@ def erase_further(session: Session, sketch_id: int) -> None:
     session.connection().execute(delete(PartRow).where(PartRow.sketch_id == sketch_id))
 
 
+def with_further(write: Update, rewritten: list[Part]) -> tuple[Select[tuple[int]], dict[str, object]]:
+    """A statement that writes the first part, and where it does, these too; and what it takes besides."""
+    numbers, contents = [number for number, _ in rewritten], b"".join(content for _, content in rewritten)
+    if numbers[-1] - numbers[0] + 1 == len(numbers):
+        return _with_range(write), {"lowest": numbers[0], "highest": numbers[-1], "contents": contents}
+    return _with_some(write), {"numbers": numbers, "contents": contents}
+
+
 @cache
-def with_further(write: Update) -> Select[tuple[int]]:
-    """A statement that writes the first part, and where it does, these too: `numbers`, and `contents` in a row."""
-    written = write.returning(StateRow.sketch_id).cte("written")
+def _with_range(write: Update) -> Select[tuple[int]]:
+    """Of all parts between two: a large batch changes many, and they lie side by side."""
+    lowest, highest = (cast(bindparam(name), Integer) for name in ("lowest", "highest"))
+    return _with(write, PartRow.number - lowest, PartRow.number.between(lowest, highest))
+
+
+@cache
+def _with_some(write: Update) -> Select[tuple[int]]:
     numbers = func.unnest(cast(bindparam("numbers"), ARRAY(Integer)))
     given = numbers.table_valued("number", with_ordinality="place").render_derived("given")
-    start: ColumnElement[int] = literal_column(f"(place::integer - 1) * {_PART_BYTES} + 1")
+    return _with(write, cast(given.c.place, Integer) - literal_column("1"), PartRow.number == given.c.number)
+
+
+def _with(write: Update, place: ColumnElement[int], which: ColumnElement[bool]) -> Select[tuple[int]]:
+    """`place` says for each of these parts where it is in the contents."""
     size: ColumnElement[int] = literal_column(f"{_PART_BYTES}")
-    content = func.substr(cast(bindparam("contents"), LargeBinary), start, size)
-    ours = PartRow.sketch_id == written.c.sketch_id, PartRow.number == given.c.number
-    rewritten = update(PartRow).where(*ours).values(content=content).cte("rewritten")
-    return select(written.c.sketch_id).add_cte(rewritten)
-
-
-def values(rewritten: list[Part]) -> dict[str, object]:
-    """What that statement takes besides."""
-    return {"numbers": [number for number, _ in rewritten], "contents": b"".join(content for _, content in rewritten)}
+    content = func.substr(cast(bindparam("contents"), LargeBinary), place * size + literal_column("1"), size)
+    written = write.returning(StateRow.sketch_id).cte("written")
+    ours = update(PartRow).where(PartRow.sketch_id == written.c.sketch_id, which)
+    return select(written.c.sketch_id).add_cte(ours.values(content=content).cte("rewritten"))

@@ -109,7 +109,8 @@ def swap(database: Database, swap: Swap, key_ids: Collection[str]) -> Written | 
     values |= {"new_state": parts.first(stored, dialect)}
     first = _swap(len(key_ids))
     if rewritten:
-        rows = database.carry_out(parts.with_further(first), values | parts.values(rewritten))
+        statement, further = parts.with_further(first, rewritten)
+        rows = database.carry_out(statement, values | further)
     else:
         rows = database.carry_out(first, values)
     return Written(token, parts.remembered(stored, dialect)) if rows == 1 else None
