@@ -9,7 +9,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).parent
 KERNEL = "app/core/kernel"
-SOURCES = [f"{KERNEL}/{name}.pyx" for name in ("scanning", "folding", "allowances")]
+SOURCES = [f"{KERNEL}/{name}.pyx" for name in ("scanning", "sets", "folding", "compact", "allowances")]
+
+HEADERS = ("keys.h", "marks.h", "blake2b.h", "json.pxd", "scanning.pxd", "sets.pxd", "slots.pxd")
 
 
 class KernelHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -32,7 +34,7 @@ def compiled(scratch: str, *, into: str = "", flags: tuple[str, ...] = ("-O3",))
             path.removesuffix(".pyx").replace("/", "."),
             [path],
             include_dirs=[KERNEL],
-            depends=[f"{KERNEL}/{name}" for name in ("keys.h", "marks.h", "blake2b.h", "scanning.pxd")],
+            depends=[f"{KERNEL}/{name}" for name in HEADERS],
             extra_compile_args=list(flags),
             extra_link_args=list(flags),
         )

@@ -34,7 +34,7 @@ from app.core.errors import (
     WrongUserKey,
 )
 from app.core.kernel import Batch
-from app.core.people import Rules, UserSets
+from app.core.people import Rules
 from app.usecases.bound_people import Bounds, bounds_of
 from app.usecases.context import Context
 from app.usecases.group_commit import GroupCommit
@@ -133,10 +133,10 @@ class Ingest:
             return None
         return scan_events(content_type, encoding, body, max_items=self.context.max_items)
 
-    def _batch(self, rules: Rules, content_type: str, encoding: str, body: bytes) -> Batch | UserSets:
+    def _batch(self, rules: Rules, content_type: str, encoding: str, body: bytes) -> Batch:
         limits = {"max_items": self.context.max_items, "max_bytes": self.intake.max_body_bytes}
         if rules.unit == "user":
-            return UserSets(decode_users(content_type, encoding, body, **limits), rules.max_contributions)
+            return decode_users(content_type, encoding, body, most_keys=rules.max_contributions, **limits)
         return decode_events(content_type, encoding, body, **limits)
 
     def close(self) -> None:

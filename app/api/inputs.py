@@ -18,7 +18,7 @@ from app.api.decoding.items import key_fault
 from app.core.access import Scope
 from app.core.budget import Budget, Cost
 from app.core.comparison import MOST_CONTRIBUTIONS
-from app.core.people import Enforcement, OnExcess, Unit
+from app.core.people import Enforcement, Unit
 from app.core.sketches.stream import MAX_K
 from app.core.universe import MAX_SIZE, Universe, of_range, of_values
 from app.usecases.manage_ledgers import Contributions
@@ -204,11 +204,6 @@ class SketchIn(Input):
         "for unit `user` or max_contributions above 1. `declared`: it trusts the senders, and every snapshot says so",
         examples=["declared"],
     )
-    on_excess: OnExcess = Field(
-        "drop",
-        description="What one request holds of a user beyond the limit: dropped without a word, or the batch refused. "
-        "What goes beyond it together with earlier requests is always dropped without a word",
-    )
     ledger: str | None = Field(None, pattern=NAME, description="A shared ledger that pays for releases")
     budget: BudgetIn | None = Field(None, description="Or a budget of its own, in a ledger of the sketch's name")
     universe: UniverseIn | None = Field(
@@ -230,7 +225,6 @@ class SketchIn(Input):
             unit=self.unit,
             max_contributions=self.max_contributions,
             enforcement=self.enforcement or self._usual_enforcement(),
-            on_excess=self.on_excess,
             ledger=own or self.ledger or "",
             description=self.description,
             universe=self.universe.universe() if self.universe else None,

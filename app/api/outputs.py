@@ -182,7 +182,6 @@ class SketchOut(BaseModel):
         description="`enforced`: no more of a named user was counted. `declared`: the senders are trusted",
         examples=["declared"],
     )
-    on_excess: str = Field(description="What happens to excess within one request", examples=["drop"])
     description: str = Field(examples=["Page views of the shop"])
     family: str = Field(description="How it was built, which decides what may release it", examples=["stream"])
     universe_size: int | None = Field(description="How many keys are possible; null if undeclared", examples=[None])
@@ -190,6 +189,10 @@ class SketchOut(BaseModel):
     ledgers: list[str] = Field(description="All ledgers whose data it holds; each pays for a release", examples=[["a"]])
     created_at: datetime
     closed_at: datetime | None = Field(description="null while it takes events", examples=[None])
+    not_covered: str | None = Field(
+        description="What the guarantee of its snapshots does not cover; null where it covers all that was counted",
+        examples=[None],
+    )
 
     @classmethod
     def of(cls, sketch: SketchView) -> "SketchOut":
@@ -199,7 +202,6 @@ class SketchOut(BaseModel):
             unit=sketch.unit,
             max_contributions=sketch.max_contributions,
             enforcement=sketch.enforcement,
-            on_excess=sketch.on_excess,
             description=sketch.description,
             family=sketch.family,
             universe_size=sketch.universe_size,
@@ -207,6 +209,7 @@ class SketchOut(BaseModel):
             ledgers=sketch.ledgers,
             created_at=sketch.created_at,
             closed_at=sketch.closed_at,
+            not_covered=sketch.not_covered,
         )
 
 

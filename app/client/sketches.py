@@ -45,14 +45,13 @@ def _add_parameters(create: ArgumentParser) -> None:
     create.add_argument("--unit", choices=("event", "user"), help="what is protected; default: event")
     create.add_argument("--max-contributions", type=int, metavar="M", help="events or keys of a person; default: 1")
     create.add_argument("--enforcement", choices=("enforced", "declared"), help="who keeps to M: we, or the senders")
-    create.add_argument("--on-excess", choices=("drop", "refuse"), help="what one batch has beyond M; default: drop")
     create.add_argument("--universe-range", type=int, nargs=2, metavar=("FIRST", "LAST"), help="all possible keys")
     create.add_argument("--universe-file", metavar="FILE", help="all possible keys, one a line")
     create.add_argument("--description", help="for people")
 
 
 def _create(api: Api, options: Namespace) -> None:
-    members = ("k", "unit", "max_contributions", "enforcement", "on_excess", "ledger", "description")
+    members = ("k", "unit", "max_contributions", "enforcement", "ledger", "description")
     body = given(options, *members)
     budget = given(options, "epsilon", "delta", "accountant")
     if budget:

@@ -1,28 +1,51 @@
-"""The guarantee of a snapshot in a sentence: what is protected, against what, under which assumption."""
+"""The guarantee of a snapshot in words: what is protected, against what, and under which assumptions.
+
+This is the one place that says what every guarantee of the service assumes:
+
+- It is about the items that the service took, after bounding (`people.py`). What a batch that was refused held is not
+  among them, and nobody else's items are refused because of one person.
+- One person, or one event, more or less changes neither the order nor the destination of the others' items. The
+  mechanisms' lemmas compare two worlds in which the others' items come in the same order into the same sketch. How they
+  are cut into requests does not matter; a sender who samples or routes them by what others sent breaks it.
+"""
 
 from app.core.budget import Cost
 from app.core.people import Enforcement, Unit
 
+NOT_COVERED = (
+    "Not covered is what an earlier version of the service counted in this sketch: there one person more or less could "
+    "also change what was counted of others."
+)
 
-def sentence(*, unit: Unit, max_contributions: int, enforcement: Enforcement, cost: Cost) -> str:
+
+def sentence(
+    *, unit: Unit, max_contributions: int, enforcement: Enforcement, cost: Cost, counted_by_request: bool = False
+) -> str:
+    """The whole of it, for a snapshot that costs so much of a sketch with these public parameters."""
     amounts = cost.as_strings()
     likely = f"at most e^{amounts['epsilon']} times as likely" + (f", plus {amounts['delta']}," if cost.delta else "")
-    return (
+    said = (
         f"Protects {_what(unit, max_contributions, enforcement)} from whoever sees this snapshot, whatever else they "
-        f"know: any answer is {likely} with it as without it. {_assumption(unit, max_contributions, enforcement)}"
+        f"know: any answer is {likely} with it as without it. {_assumption(unit, max_contributions, enforcement)} "
+        f"{_taken(unit, max_contributions, enforcement)}"
     )
+    return with_exception(said) if counted_by_request else said
+
+
+def with_exception(said: str) -> str:
+    return f"{said} {NOT_COVERED}".strip()
 
 
 def _what(unit: Unit, most: int, enforcement: Enforcement) -> str:
     if unit == "user":
         return "all that any one person contributed, a set of keys,"
-    if most == 1 and enforcement == "declared":
+    if _is_one_event(unit, most, enforcement):
         return "any one event"
     return "all events of any one person"
 
 
 def _assumption(unit: Unit, most: int, enforcement: Enforcement) -> str:
-    if unit == "event" and most == 1 and enforcement == "declared":
+    if _is_one_event(unit, most, enforcement):
         return "One event is one event: a person who sent several is protected less."
     if enforcement == "enforced":
         counted = f"{most} events" if unit == "event" else f"one set of {most} keys"
@@ -32,3 +55,20 @@ def _assumption(unit: Unit, most: int, enforcement: Enforcement) -> str:
         )
     sent = f"sent more than {most} events" if unit == "event" else f"is in two sets, or in one of more than {most} keys"
     return f"Assumes that nobody {sent}: the senders declared it, and the service did not check."
+
+
+def _taken(unit: Unit, most: int, enforcement: Enforcement) -> str:
+    """The assumption of every guarantee, in the words of this one."""
+    if _is_one_event(unit, most, enforcement):
+        one, others = "event", "others"
+    else:
+        one, others = "person", "others' items"
+    bounded = " after bounding" if enforcement == "enforced" else ""
+    return (
+        f"It holds for what the service took{bounded}, where one {one} more or less changes neither the order nor the "
+        f"destination of the {others}."
+    )
+
+
+def _is_one_event(unit: Unit, most: int, enforcement: Enforcement) -> bool:
+    return unit == "event" and most == 1 and enforcement == "declared"

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.core.errors import UnknownSketch
-from app.core.people import Enforcement, OnExcess, Unit
+from app.core.people import Enforcement, Unit
 from app.core.universe import Universe, as_document, of_document
 from app.store import states
 from app.store.rows import inserted, like
@@ -23,7 +23,6 @@ def create(
     unit: Unit,
     max_contributions: int,
     enforcement: Enforcement,
-    on_excess: OnExcess,
     scope_id: int | None,
     description: str,
     universe: Universe | None,
@@ -37,7 +36,6 @@ def create(
         "unit": unit,
         "max_contributions": max_contributions,
         "enforcement": enforcement,
-        "on_excess": on_excess,
         "scope_id": scope_id,
         "family": "stream" if unit == "event" else "compact",
         "description": description,

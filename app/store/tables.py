@@ -25,7 +25,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from app.core.accountants import Price
 from app.core.budget import Budget
-from app.core.people import Enforcement, OnExcess, Unit
+from app.core.people import Enforcement, Unit
 from app.core.planner import Family
 
 NAME_LENGTH = 100
@@ -105,7 +105,6 @@ class SketchRow(Table):
         CheckConstraint("k >= 1", name="k_positive"),
         CheckConstraint("unit IN ('event', 'user')", name="known_unit"),
         CheckConstraint("enforcement IN ('enforced', 'declared')", name="known_enforcement"),
-        CheckConstraint("on_excess IN ('drop', 'refuse')", name="known_on_excess"),
         CheckConstraint("(enforcement = 'enforced') = (scope_id IS NOT NULL)", name="enforced_has_scope"),
         CheckConstraint("max_contributions >= 1", name="max_contributions_positive"),
         CheckConstraint("family IN ('stream', 'compact', 'summed')", name="known_family"),
@@ -119,11 +118,12 @@ class SketchRow(Table):
     unit: Mapped[Unit] = mapped_column(String(16))
     max_contributions: Mapped[int] = mapped_column(Integer)
     enforcement: Mapped[Enforcement] = mapped_column(String(16), server_default="declared")
-    on_excess: Mapped[OnExcess] = mapped_column(String(16), server_default="drop")
     scope_id: Mapped[int | None] = mapped_column(ForeignKey("allowance_scopes.id"), index=True)
     description: Mapped[str] = mapped_column(Text)
     family: Mapped[Family] = mapped_column(String(16), server_default="stream")
     sources: Mapped[int] = mapped_column(Integer, server_default="1")  # streams that were summed
+    # Holds what an earlier version counted, request by request: `core/guarantee.py` says what that means.
+    counted_by_request: Mapped[bool] = mapped_column(Boolean, server_default=false())
     universe: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     created_at: Mapped[datetime] = mapped_column(Utc)
     closed_at: Mapped[datetime | None] = mapped_column(Utc)

@@ -1,22 +1,16 @@
 """Keep the promise that no person contributes more than a sketch says: what a batch must name, and what counts."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from secrets import token_bytes
 from typing import Self
 
 from sqlalchemy.orm import Session
 
 from app.core.errors import WrongUserKey
-from app.core.kernel import Allowances, Batch, new_allowances
-from app.core.people import Fingerprints, People, Rules, UserSets, people_of_events, people_of_sets
-from app.core.sketches.order import SECRET_BYTES, multipliers
+from app.core.kernel import Allowances, Batch, new_allowances, table_multipliers
+from app.core.people import Fingerprints, People, Rules, people_of
 from app.store import allowances, sketches
 from app.store.allowances import HeldScope
 from app.usecases.context import Context
-
-_ONE = (1).to_bytes(4, "little")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +20,16 @@ class Bounds:
     rules: Rules
     fingerprints: Fingerprints | None  # where it is enforced
 
-    def people(self, batch: Batch | UserSets) -> People | None:
-        """Who is behind the items. A batch that names nobody, or too much of somebody, is refused for what it is."""
-        if self.fingerprints is None:
-            return None
-        if isinstance(batch, UserSets):
-            return people_of_sets(batch, self.fingerprints, self.rules)
-        return people_of_events(batch, self.fingerprints, self.rules, _table_multipliers())
-
-
-@lru_cache(maxsize=1)
-def _table_multipliers() -> bytes:
-    """Nobody can choose names that meet in a table; what comes out does not depend on them."""
-    return multipliers(token_bytes(SECRET_BYTES))
+    def people(self, batch: Batch) -> People | None:
+        """Who is behind the items. A batch that leaves somebody unnamed is refused for what it is."""
+        return people_of(batch, self.fingerprints, self.rules, table_multipliers()) if self.fingerprints else None
 
 
 def bounds_of(context: Context, name: str) -> Bounds:
     """Those of a sketch, deleted or not."""
     with context.database.reading() as session:
         row = sketches.get(session, name)
-        rules = Rules(row.unit, row.max_contributions, row.enforcement == "enforced", row.on_excess)
+        rules = Rules(row.unit, row.max_contributions, row.enforcement == "enforced")
         if row.scope_id is None:
             return Bounds(rules, None)
         scope = allowances.get(session, row.scope_id)
@@ -82,16 +66,10 @@ class Used:
         return cls(held, known)
 
     def limited(self, batch: Batch, people: People, allowance: int) -> Batch:
-        return batch.limited(self._grant(people, batch.counts(), allowance))
-
-    def limited_sets(self, batch: UserSets, people: People) -> Sequence[Sequence[str]]:
-        granted = self._grant(people, _ONE * len(batch), 1)
-        return list(batch.kept([granted[at : at + 4] == _ONE for at in range(0, len(granted), 4)]))
-
-    def _grant(self, people: People, wanted: bytes, allowance: int) -> bytes:
-        granted, changed = self._known.grant(people.indexes, wanted, people.fingerprints, allowance)
+        """What counts of the batch: each person's first items, up to the allowance."""
+        granted, changed = self._known.grant(people.indexes, batch.counts(), people.fingerprints, allowance)
         self._changes.append(changed)
-        return granted
+        return batch.limited(granted)
 
     def write(self, session: Session) -> None:
         """Also where nothing changed: the time must not tell whether somebody's allowance was used up before."""

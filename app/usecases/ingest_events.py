@@ -1,6 +1,6 @@
 """Fold batches into one sketch, each exactly once, those that wait together in one transaction."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -8,7 +8,6 @@ from itertools import islice
 
 from sqlalchemy.orm import Session
 
-from app.core import kernel
 from app.core.claims import Claim
 from app.core.errors import (
     MAX_REPORTED,
@@ -21,13 +20,13 @@ from app.core.errors import (
     UnknownSketch,
 )
 from app.core.kernel import Batch
-from app.core.people import People, UserSets
+from app.core.people import People
 from app.core.universe import Universe
 from app.store import keys, requests, sketches, states
 from app.store.states import Held, Swap, Written
 from app.usecases.bound_people import Used
 from app.usecases.context import Context
-from app.usecases.open_sketch import CompactFold, Guess, Kept, Opened, open_stored
+from app.usecases.open_sketch import Guess, Kept, Opened, open_stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Submission:
     """One request's batch: what it counts, the claim that makes a retry safe, the API key that sent it, and who is
     behind its items, where the sketch enforces allowances."""
 
-    batch: Batch | UserSets
+    batch: Batch
     claim: Claim | None = None
     key_id: str | None = None
     people: People | None = None
@@ -125,15 +124,14 @@ def _ingest(context: Context, name: str, guess: Guess, joined: Callable[[], Sequ
         if any(len(one.batch) for one in group.waiting.values()):  # else the time that it takes could be asked for free
             used = Used.opened(context, session, held.scope_id) if held.scope_id is not None else None
             for one in to_fold:
-                _fold(fold, one, used)
+                fold.add(used.limited(one.batch, one.named(), one.allowance) if used else one.batch)
             written = states.write(session, held.sketch_id, fold.stored(), over=opened.stored)
             if used:
                 used.write(session)
     with suppress(Exception):  # it is committed: a fault must not lead to another try
-        if isinstance(fold, kernel.Fold):
-            plain = not held.has_universe and held.scope_id is None
-            kept = Kept(fold, written.stored, held.sketch_id, plain=plain, alone=guess.alone(held.token))
-            context.hot.put(name, written.token, kept)
+        plain = not held.has_universe and held.scope_id is None
+        kept = Kept(fold, written.stored, held.sketch_id, plain=plain, alone=guess.alone(held.token))
+        context.hot.put(name, written.token, kept)
         if used:
             used.keep(context)
     return group.outcomes()
@@ -141,7 +139,7 @@ def _ingest(context: Context, name: str, guess: Guess, joined: Callable[[], Sequ
 
 def _plain_batches(submissions: Sequence[Submission]) -> list[Batch]:
     """What can be folded ahead: all of them, or none where it depends on what people have used."""
-    batches = [one.batch for one in submissions if one.people is None and not isinstance(one.batch, UserSets)]
+    batches = [one.batch for one in submissions if one.people is None]
     return batches if len(batches) == len(submissions) else []
 
 
@@ -153,18 +151,6 @@ def _opened(
     guessed = guess.sketch(held.token) if right else None
     done = guess.size if guessed else 0
     return guessed or open_stored(session, held), [one for at, one in waiting.items() if at >= done and len(one.batch)]
-
-
-def _fold(fold: kernel.Fold | CompactFold, one: Submission, used: Used | None) -> None:
-    """Add what counts of a batch."""
-    if isinstance(one.batch, UserSets):
-        if not isinstance(fold, CompactFold):
-            raise RuntimeError("a sketch of users is a compact sketch")
-        fold.add_users(
-            used.limited_sets(one.batch, one.named()) if used else list(one.batch.kept([True] * len(one.batch)))
-        )
-    else:
-        fold.add(used.limited(one.batch, one.named(), one.allowance) if used else one.batch)
 
 
 class _Group:
@@ -224,18 +210,13 @@ def _universe(session: Session, name: str) -> Universe | None:
     return sketches.universe(sketches.get(session, name))
 
 
-def _foreign(batch: Batch | UserSets, universe: Universe | None) -> Refusal | None:
+def _foreign(batch: Batch, universe: Universe | None) -> Refusal | None:
     """Decided by the declared universe alone, so it tells nothing of what was counted."""
     if universe is None:
         return None
-    foreign = (at for at, keys in enumerate(_keys(batch)) if any(key not in universe for key in keys))
+    foreign = (at for at, keys in enumerate(batch.keys()) if any(key not in universe for key in keys))
     bad = [(at, "the key is not in the sketch's universe.") for at in islice(foreign, MAX_REPORTED)]
     return BadBatch(f"Item {bad[0][0]}: {bad[0][1]}", bad) if bad else None
-
-
-def _keys(batch: Batch | UserSets) -> Iterable[Sequence[str]]:
-    """Of each item."""
-    return (keys for _, keys in batch.sets) if isinstance(batch, UserSets) else ([key] for key, _ in batch.pairs())
 
 
 def _taking_none(name: str, held: Held | None) -> Refusal:

@@ -7,7 +7,8 @@ from sqlalchemy.orm import Session
 
 from app.core.budget import Budget
 from app.core.errors import Conflict, InvalidNumber
-from app.core.people import Enforcement, Fingerprints, OnExcess, Unit
+from app.core.guarantee import NOT_COVERED
+from app.core.people import Enforcement, Fingerprints, Unit
 from app.core.universe import Universe
 from app.store import allowances, ledger, sketches, states
 from app.store.tables import LedgerRow, SketchRow
@@ -36,7 +37,6 @@ class SketchSpec:
     description: str
     universe: Universe | None
     enforcement: Enforcement = "declared"
-    on_excess: OnExcess = "drop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,6 @@ class SketchView:
     unit: Unit
     max_contributions: int
     enforcement: Enforcement
-    on_excess: OnExcess
     description: str
     family: str
     universe_size: int | None
@@ -56,6 +55,7 @@ class SketchView:
     ledgers: list[str]  # all whose data it holds
     created_at: datetime
     closed_at: datetime | None
+    not_covered: str | None  # by the guarantee of its snapshots
 
 
 def create_sketch(context: Context, name: str, spec: SketchSpec) -> tuple[SketchView, bool]:
@@ -91,7 +91,6 @@ def _insert(context: Context, session: Session, name: str, spec: SketchSpec) -> 
         unit=spec.unit,
         max_contributions=spec.max_contributions,
         enforcement=spec.enforcement,
-        on_excess=spec.on_excess,
         scope_id=_scope(context, session, name, spec, paid_by),
         description=spec.description,
         universe=spec.universe,
@@ -119,8 +118,8 @@ def _scope(context: Context, session: Session, name: str, spec: SketchSpec, paid
 
 
 def _same(row: SketchRow, paid_by: LedgerRow, spec: SketchSpec) -> bool:
-    asked = (spec.k, spec.unit, spec.max_contributions, spec.enforcement, spec.on_excess, spec.description)
-    have = (row.k, row.unit, row.max_contributions, row.enforcement, row.on_excess, row.description)
+    asked = (spec.k, spec.unit, spec.max_contributions, spec.enforcement, spec.description)
+    have = (row.k, row.unit, row.max_contributions, row.enforcement, row.description)
     if have != asked or sketches.universe(row) != spec.universe:
         return False
     if isinstance(spec.ledger, OwnBudget):
@@ -184,7 +183,6 @@ def view(session: Session, row: SketchRow) -> SketchView:
         unit=row.unit,
         max_contributions=row.max_contributions,
         enforcement=row.enforcement,
-        on_excess=row.on_excess,
         description=row.description,
         family=row.family,
         universe_size=None if universe is None else universe.size,
@@ -192,4 +190,5 @@ def view(session: Session, row: SketchRow) -> SketchView:
         ledgers=sorted(held),
         created_at=row.created_at,
         closed_at=row.closed_at,
+        not_covered=NOT_COVERED if row.counted_by_request else None,
     )

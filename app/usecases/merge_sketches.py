@@ -62,7 +62,6 @@ def _made_like(context: Context, session: Session, name: str, source: SketchRow)
         unit=source.unit,
         max_contributions=source.max_contributions,
         enforcement=source.enforcement,
-        on_excess=source.on_excess,
         scope_id=source.scope_id,
         description="",
         universe=sketches.universe(source),
@@ -109,6 +108,7 @@ def _merge(session: Session, target: SketchRow, source: SketchRow, mode: Mode) -
     states.save(session, target, merged)
     sketches.inherit(session, target, source)
     target.family = mode
+    target.counted_by_request = target.counted_by_request or source.counted_by_request
     target.sources = merged.sources if isinstance(merged, SummedSketch) else 1
     session.flush()
 

@@ -10,35 +10,16 @@ from app.core import kernel
 from app.core.errors import BadState
 from app.core.kernel import Batch
 from app.core.sketches import state
-from app.core.sketches.compact import CompactSketch
-from app.core.sketches.stream import StreamSketch
+from app.core.sketches.summed import SummedSketch
 from app.store import parts, states
 from app.store.states import Held
 from app.usecases.context import Context
-
-KeySets = Sequence[Sequence[str]]  # of users
-
-
-class CompactFold:
-    """A compact sketch that takes batches, each as one merge (`lem:merge-step-sensitivity`)."""
-
-    def __init__(self, sketch: CompactSketch) -> None:
-        self._sketch = sketch
-
-    def add(self, batch: Batch) -> None:
-        self._sketch = self._sketch.extended(batch.pairs())
-
-    def add_users(self, sets: KeySets) -> None:
-        self._sketch = self._sketch.extended_by_users(sets)
-
-    def stored(self) -> bytes:
-        return state.encode(self._sketch)
 
 
 class Opened(NamedTuple):
     """A sketch that is about to change, and what is remembered of the bytes that are stored of it."""
 
-    fold: kernel.Fold | CompactFold
+    fold: kernel.Fold
     stored: bytes | None
 
 
@@ -97,14 +78,8 @@ def open_stored(session: Session, held: Held) -> Opened | None:
     if stored is None:
         raise RuntimeError("a state that is locked is gone")
     try:
-        fold = _fold(state.by_slot(stored))
+        now = state.by_slot(stored)
+        fold = None if state.family(now) is SummedSketch else kernel.Fold(now)
     except (BadState, ValueError) as error:  # not the client's doing
         raise RuntimeError("the stored state of a sketch is damaged") from error
     return Opened(fold, parts.remembered(stored, session.get_bind().dialect)) if fold else None
-
-
-def _fold(now: bytes) -> kernel.Fold | CompactFold | None:
-    family = state.family(now)
-    if family is StreamSketch:
-        return kernel.Fold(now)
-    return CompactFold(state.decode_as(CompactSketch, now)) if family is CompactSketch else None

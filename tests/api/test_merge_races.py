@@ -125,7 +125,6 @@ def _make_like(session: Session, name: str, row: SketchRow) -> None:
         unit=row.unit,
         max_contributions=row.max_contributions,
         enforcement=row.enforcement,
-        on_excess=row.on_excess,
         scope_id=row.scope_id,
         description="",
         universe=None,

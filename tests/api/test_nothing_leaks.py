@@ -53,7 +53,7 @@ REASONS = {
         for ledger in ("", "ledger.") for part in ("", ".unit", ".max")
     },
     # sketches
-    "enforcement": _CHOSEN, "on_excess": _CHOSEN, "closed_at": _MADE,
+    "enforcement": _CHOSEN, "not_covered": _FIXED, "closed_at": _MADE,
     "k": _CHOSEN, "unit": _CHOSEN, "max_contributions": _CHOSEN, "description": _CHOSEN,
     "family": _CHOSEN, "universe_size": _CHOSEN, "ledgers": _CHOSEN, "field": _CHOSEN,
     "ledger": _CHOSEN, "ledger.name": _CHOSEN, "ledger.accountant": _CHOSEN, "ledger.created_at": _MADE,

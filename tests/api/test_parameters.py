@@ -17,7 +17,7 @@ from tests.api.calls import create_sketch, post_events, problem, release
         {"k": None},
         {"unit": "person"},
         {"enforcement": "hoped for"},
-        {"on_excess": "shout"},
+        {"on_excess": "drop"},
         {"max_contributions": 0},
         {"max_contributions": 1001},
         {"universe": {}},

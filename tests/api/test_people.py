@@ -85,7 +85,7 @@ def test_allowances_are_enforced_unless_one_event_is_the_unit_or_the_senders_vou
 ) -> None:
     document = {"k": 8, "budget": {"epsilon": "1", "delta": "1e-3"}, **body}
     made = client.put("/v1/sketches/views", json=document)
-    assert (made.status_code, made.json()["enforcement"], made.json()["on_excess"]) == (201, expected, "drop")
+    assert (made.status_code, made.json()["enforcement"]) == (201, expected)
     again = client.put("/v1/sketches/views", json={**document, "enforcement": expected})
     assert (again.status_code, again.json()) == (200, made.json())
     other = "declared" if expected == "enforced" else "enforced"
@@ -123,7 +123,7 @@ def test_sets_without_a_user_are_refused_where_they_stand(client: TestClient, co
 def test_a_declared_sketch_takes_users_and_counts_all_the_same(
     client: TestClient, context: Context, content_type: str
 ) -> None:
-    create(client, m=2, enforcement="declared", on_excess="refuse")
+    create(client, m=2, enforcement="declared")
     assert post_body(client, content_type, WRITERS[content_type]([("a", 3), ("b", 1)], ["u", "u"])).status_code == 200
     assert post_body(client, content_type, WRITERS[content_type]([("a", 1), ("b", 1)])).status_code == 200
     assert books.counters(context.database) == {"a": 4, "b": 2}
@@ -198,34 +198,28 @@ def _headers(answer: httpx2.Response) -> tuple[tuple[str, str], ...]:
 
 
 @EACH_EVENT_TYPE
-def test_what_one_request_holds_beyond_the_limit_is_refused_if_asked_for(
+def test_a_person_with_too_much_takes_nobody_elses_events_along(
     client: TestClient, context: Context, content_type: str
 ) -> None:
-    create(client, m=3, on_excess="refuse")
-    events, users = [("a", 2), ("b", 4), ("a", 1), ("c", 1)], ["u", "v", "u", "u"]
-    refused = post_body(client, content_type, WRITERS[content_type](events, users))
-    assert positions(refused) == [1, 3]
-    assert books.counters(context.database) == {}
-    for _ in range(3):  # with earlier requests it goes beyond, and no word of it
-        answer = post_body(client, content_type, WRITERS[content_type](events[:1], users[:1]))
-        assert answer.content == b'{"accepted":2}'
-    assert books.counters(context.database) == {"a": 3}
-    assert positions(post_body(client, content_type, WRITERS[content_type](events, users))) == [1, 3]
+    """Two worlds, with and without that person: the others count alike."""
+    for name, more in (("views", 0), ("with", 1)):
+        create(client, name, m=3)
+        events, users = [("a", 2), *[("b", 900)] * more, ("a", 1), ("c", 1)], ["u", *["v"] * more, "u", "w"]
+        body = WRITERS[content_type](events, users)
+        answer = client.post(f"/v1/sketches/{name}/events", content=body, headers={"Content-Type": content_type})
+        assert answer.status_code == 200
+    assert books.counters(context.database, "with") == {**books.counters(context.database), "b": 3}
 
 
 @EACH_SET_TYPE
-def test_a_set_beyond_the_limit_is_refused_if_asked_for_and_a_second_one_of_another_request_is_not(
+def test_a_set_beyond_the_limit_takes_nobody_elses_along(
     client: TestClient, context: Context, content_type: str
 ) -> None:
-    create(client, unit="user", m=2, on_excess="refuse")
-    write = SET_WRITERS[content_type]
-    refused = post_body(client, content_type, write([("u", ["a", "b", "a"]), ("v", ["a", "b", "c"])]))
-    assert positions(refused) == [1]
+    create(client, unit="user", m=2)
+    body = SET_WRITERS[content_type]([("u", ["a", "b", "a"]), ("v", ["d", "e", "c"]), ("w", ["a"])])
     for _ in range(2):
-        assert post_body(client, content_type, write([("u", ["a", "b", "a"])])).content == b'{"accepted":1}'
-    if "json" in content_type:  # the rows of a table with one user are one set
-        assert positions(post_body(client, content_type, write([("v", ["a"]), ("w", ["a"]), ("v", ["a"])]))) == [2]
-    assert books.counters(context.database) == {"a": 1, "b": 1}
+        assert post_body(client, content_type, body).content == b'{"accepted":3}'
+    assert books.counters(context.database) == {"a": 2, "b": 1, "d": 1, "e": 1}
 
 
 # Several processes
@@ -367,7 +361,7 @@ def test_a_dump_search_would_find_a_name() -> None:
 
 def test_logs_name_nobody(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(0)
-    create(client, on_excess="refuse")
+    create(client)
     for user in _USERS:
         post_events(client, named((user, "a", 3)))
         post_events(client, named((user, "a", 9)))
@@ -375,9 +369,9 @@ def test_logs_name_nobody(client: TestClient, caplog: pytest.LogCaptureFixture) 
 
 
 def test_a_refusal_quotes_no_user(client: TestClient) -> None:
-    create(client, on_excess="refuse")
-    refused = post_events(client, named(("someone@example.org", "a", 9)))
-    assert positions(refused) == [0]
+    create(client)
+    refused = post_events(client, [*named(("someone@example.org", "a", 9)), "an event of nobody"])
+    assert positions(refused) == [1]
     assert "someone" not in refused.text
 
 

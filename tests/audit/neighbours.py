@@ -112,8 +112,8 @@ def merged(k: int, height: int, differing: int) -> tuple[CompactSketch, CompactS
 
 def users(k: int, others: int) -> tuple[CompactSketch, CompactSketch]:
     """One user with a set of k keys, beside so many others with the same set."""
-    shorter = CompactSketch.empty(k).extended_by_users([LETTERS[:k]] * others)
-    return shorter.extended_by_users([LETTERS[:k]]), shorter
+    shorter = CompactSketch.empty(k).extended_by_people([LETTERS[:k]] * others)
+    return shorter.extended_by_people([LETTERS[:k]]), shorter
 
 
 def summed(k: int, pair: tuple[StreamSketch, StreamSketch], height: int) -> tuple[SummedSketch, SummedSketch]:

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from app.core.budget import Cost
-from app.core.guarantee import sentence
+from app.core.guarantee import NOT_COVERED, sentence
 from app.core.people import Enforcement, Unit
 
 _COST = Cost.charged(epsilon="0.5", delta="1e-6")
@@ -41,6 +41,19 @@ _SAID: dict[tuple[Unit, Enforcement, int], tuple[str, str]] = {
 }
 
 
+_TAKEN = (
+    "It holds for what the service took, where one person more or less changes neither the order nor the destination"
+)
+
+
+def _taken(unit: Unit, enforcement: Enforcement, m: int) -> str:
+    """What every guarantee assumes."""
+    if (unit, enforcement, m) == ("event", "declared", 1):
+        return f"{_TAKEN.replace('person', 'event')} of the others."
+    bounded = _TAKEN.replace("took", "took after bounding") if enforcement == "enforced" else _TAKEN
+    return f"{bounded} of the others' items."
+
+
 def test_every_combination_is_said() -> None:
     assert set(_SAID) == set(product(("event", "user"), ("enforced", "declared"), (1, 5)))
 
@@ -52,7 +65,15 @@ def test_the_sentence_says_what_is_protected_and_under_which_assumption(
 ) -> None:
     protected, assumption = _SAID[unit, enforcement, m]
     said = sentence(unit=unit, max_contributions=m, enforcement=enforcement, cost=cost)
-    assert said == f"Protects {protected}{_KNOWN}{likely} {assumption.format(m=m)}"
+    assert said == f"Protects {protected}{_KNOWN}{likely} {assumption.format(m=m)} {_taken(unit, enforcement, m)}"
+
+
+def test_what_an_earlier_version_counted_is_said_not_to_be_covered() -> None:
+    plain, marked = (
+        sentence(unit="user", max_contributions=3, enforcement="enforced", cost=_COST, counted_by_request=marked)
+        for marked in (False, True)
+    )
+    assert marked == f"{plain} {NOT_COVERED}"
 
 
 @pytest.mark.parametrize(("unit", "enforcement", "m"), _SAID)

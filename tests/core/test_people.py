@@ -2,7 +2,6 @@
 
 import struct
 from base64 import b64encode
-from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -10,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.errors import MAX_REPORTED, BadBatch
-from app.core.kernel import Batch, batch_of, new_allowances, twin
-from app.core.people import Fingerprints, OnExcess, People, Rules, Unit, UserSets, people_of_events, people_of_sets
+from app.core.kernel import Events, batch_of, new_allowances, sets_of, twin
+from app.core.people import Fingerprints, People, Rules, Unit, people_of
 from app.core.sketches.order import multipliers
 from tests.core.kernel.native import compiled_only
 
@@ -21,11 +20,11 @@ _MULTIPLIERS = multipliers(bytes(range(16)))
 _NAMES = [b"alice", b"bob", "zoë".encode(), b"\0", b"x" * 512, b"alice ", b"Alice"]
 
 
-def _rules(m: int, unit: Unit = "event", on_excess: OnExcess = "drop") -> Rules:
-    return Rules(unit, m, True, on_excess)
+def _rules(m: int, unit: Unit = "event") -> Rules:
+    return Rules(unit, m, True)
 
 
-def _batch(items: Sequence[tuple[str, str, int]]) -> Batch:
+def _batch(items: Sequence[tuple[str, str, int]]) -> Events:
     return batch_of([(key, count) for _, key, count in items], [user for user, _, _ in items])
 
 
@@ -66,7 +65,7 @@ def test_a_fingerprint_does_not_contain_the_name() -> None:
 
 
 def test_people_are_named_once_and_items_know_whose_they_are() -> None:
-    people = people_of_events(_batch([("u", "a", 1), ("v", "b", 2), ("u", "c", 3)]), _PRINTS, _rules(5), _MULTIPLIERS)
+    people = people_of(_batch([("u", "a", 1), ("v", "b", 2), ("u", "c", 3)]), _PRINTS, _rules(5), _MULTIPLIERS)
     assert people.fingerprints == _PRINTS.of([b"u", b"v"])
     assert _who(people) == _each(_PRINTS.of([b"u", b"v", b"u"]))
 
@@ -74,22 +73,19 @@ def test_people_are_named_once_and_items_know_whose_they_are() -> None:
 def test_items_without_a_user_are_refused_with_their_positions() -> None:
     batch = batch_of([(key, 1) for key in "abcde"], ["u", None, "v", None, "u"])
     with pytest.raises(BadBatch) as refusal:
-        people_of_events(batch, _PRINTS, _rules(5), _MULTIPLIERS)
+        people_of(batch, _PRINTS, _rules(5), _MULTIPLIERS)
     assert [position for position, _ in refusal.value.items] == [1, 3]
     assert 'name the user: {"user": …, "key": …}; this sketch counts at most 5 events of each.' in str(refusal.value)
     with pytest.raises(BadBatch) as refusal:
-        people_of_events(batch_of([("a", 1)] * 300), _PRINTS, _rules(5), _MULTIPLIERS)
+        people_of(batch_of([("a", 1)] * 300), _PRINTS, _rules(5), _MULTIPLIERS)
     assert [position for position, _ in refusal.value.items] == list(range(MAX_REPORTED))
 
 
-def test_excess_within_a_batch_is_refused_at_each_item_that_goes_beyond() -> None:
+def test_no_batch_is_refused_for_what_somebody_has_too_much_of() -> None:
+    """It would take everybody else's items with it."""
     items = [("u", "a", 2), ("v", "a", 3), ("u", "b", 1), ("u", "c", 1), ("v", "a", 1), ("w", "a", 4)]
-    people_of_events(_batch(items[:3]), _PRINTS, _rules(3, on_excess="refuse"), _MULTIPLIERS)
-    with pytest.raises(BadBatch) as refusal:
-        people_of_events(_batch(items), _PRINTS, _rules(3, on_excess="refuse"), _MULTIPLIERS)
-    assert [position for position, _ in refusal.value.items] == [3, 4, 5]
-    assert "more than 3 events in this batch" in str(refusal.value)
-    people_of_events(_batch(items), _PRINTS, _rules(3), _MULTIPLIERS)  # dropped later, without a word
+    people_of(_batch(items), _PRINTS, _rules(3), _MULTIPLIERS)
+    people_of(sets_of([("u", "abcd"), ("u", "a")], 2), _PRINTS, _rules(2, "user"), _MULTIPLIERS)
 
 
 _users = st.sampled_from(["u", "v", "w", "u ", "x" * 512, "zoë", "€"])
@@ -106,7 +102,7 @@ def test_the_compiled_batch_knows_its_people_as_its_twin_does(items: list[tuple[
     assert ours.unnamed(3) == plain.unnamed(3) == []
     assert ours.people(_MULTIPLIERS) == plain.people(b"")
     assert ours.counts() == plain.counts()
-    people = people_of_events(ours, _PRINTS, _rules(limit), _MULTIPLIERS)
+    people = people_of(ours, _PRINTS, _rules(limit), _MULTIPLIERS)
     granted, _ = new_allowances().grant(people.indexes, ours.counts(), people.fingerprints, limit)
     assert ours.limited(granted).pairs() == plain.limited(granted).pairs()
     assert ours.limited(granted).users() == plain.limited(granted).users()
@@ -120,7 +116,7 @@ def test_taking_a_person_out_takes_out_what_was_kept_of_them_and_nothing_else(
 ) -> None:
     def kept(items: Sequence[tuple[str, str, int]]) -> list[tuple[str | None, str, int]]:
         batch = _batch(items)
-        people = people_of_events(batch, _PRINTS, _rules(limit), _MULTIPLIERS)
+        people = people_of(batch, _PRINTS, _rules(limit), _MULTIPLIERS)
         left = batch.limited(new_allowances().grant(people.indexes, batch.counts(), people.fingerprints, limit)[0])
         return [(user, key, count) for user, (key, count) in zip(left.users(), left.pairs(), strict=True)]
 
@@ -143,35 +139,49 @@ def test_what_comes_out_does_not_depend_on_the_multipliers(colliding: bool) -> N
 
 
 def test_a_set_is_cut_to_its_first_different_keys_in_the_order_given() -> None:
-    sets = UserSets([("u", ["c", "a", "c", "b", "a", "d"]), ("v", ["a"]), ("w", ["d", "d", "d"])], 3)
-    assert [list(keys) for keys in sets.kept([True, True, True])] == [["c", "a", "b"], ["a"], ["d"]]
-    assert [list(keys) for keys in sets.kept([False, True, False])] == [["a"]]
+    sets = sets_of([("u", ["c", "a", "c", "b", "a", "d"]), ("v", ["a"]), ("w", ["d", "d", "d"])], 3)
+    assert sets.kept() == [["c", "a", "b"], ["a"], ["d"]]
+    assert sets.limited(struct.pack("<3I", 0, 1, 0)).kept() == [["a"]]
+
+
+_sets = st.lists(st.tuples(st.none() | _users, st.lists(st.sampled_from("abcd"), min_size=1, max_size=6)), max_size=12)
+
+
+@compiled_only
+@settings(max_examples=100, deadline=None)
+@given(_sets, st.integers(1, 5))
+def test_compiled_sets_know_their_people_as_their_twin_does(
+    people: list[tuple[str | None, list[str]]], most: int
+) -> None:
+    ours, plain = sets_of(people, most), twin.Sets(people, most)
+    assert len(ours) == ours.events == plain.events == len(people)
+    assert ours.keys() == plain.keys() == [keys for _, keys in people]
+    assert ours.users() == plain.users() == [user for user, _ in people]
+    assert ours.kept() == plain.kept()
+    assert ours.unnamed(3) == plain.unnamed(3)
+    assert ours.counts() == plain.counts()
+    if not ours.unnamed(1):
+        assert ours.people(_MULTIPLIERS) == plain.people(b"")
+    granted = struct.pack(f"<{len(people)}I", *(at % 2 for at in range(len(people))))
+    for left in (ours.limited(granted), ours.limited(granted).limited(struct.pack("<I", 1) * (len(people) // 2))):
+        assert left.keys() == plain.limited(granted).keys()
+        assert left.users() == plain.limited(granted).users()
+        assert left.most_keys == most
 
 
 def test_sets_without_a_user_are_refused_with_their_positions() -> None:
+    unnamed = sets_of([("u", ["a"]), (None, ["a"]), (None, ["b"])], 3)
     with pytest.raises(BadBatch) as refusal:
-        people_of_sets(UserSets([("u", ["a"]), (None, ["a"]), (None, ["b"])], 3), _PRINTS, _rules(3, "user"))
+        people_of(unnamed, _PRINTS, _rules(3, "user"), _MULTIPLIERS)
     assert [position for position, _ in refusal.value.items] == [1, 2]
+    assert 'name the user: {"user": …, "keys": […]}; this sketch counts each once.' in str(refusal.value)
 
 
 def test_a_set_and_an_event_of_one_name_have_one_fingerprint() -> None:
     names = ["u", "zoë", "\0", "x" * 512]
-    sets = people_of_sets(UserSets([(name, ["a"]) for name in [*names, "u"]], 1), _PRINTS, _rules(1, "user"))
-    events = people_of_events(_batch([(name, "a", 1) for name in [*names, "u"]]), _PRINTS, _rules(1), _MULTIPLIERS)
+    sets = people_of(sets_of([(name, ["a"]) for name in [*names, "u"]], 1), _PRINTS, _rules(1, "user"), _MULTIPLIERS)
+    events = people_of(_batch([(name, "a", 1) for name in [*names, "u"]]), _PRINTS, _rules(1), _MULTIPLIERS)
     assert sets == events
-
-
-def test_what_is_refused_of_sets_is_visible_in_the_batch() -> None:
-    rules = _rules(2, "user", "refuse")
-
-    def refused(sets: Sequence[tuple[str, Sequence[str]]]) -> list[int]:
-        with pytest.raises(BadBatch) as refusal:
-            people_of_sets(UserSets(sets, 2), _PRINTS, rules)
-        return [position for position, _ in refusal.value.items]
-
-    assert refused([("u", "a"), ("v", "a"), ("u", "b"), ("u", "a")]) == [2, 3]  # somebody twice
-    assert refused([("u", "ab"), ("v", "abc"), ("w", "aabb"), ("x", "abcd")]) == [1, 3]  # too many keys
-    people_of_sets(UserSets([("u", "aabb"), ("v", "a")], 2), _PRINTS, rules)
 
 
 def test_the_allowance_is_events_or_one_set() -> None:
@@ -180,9 +190,10 @@ def test_the_allowance_is_events_or_one_set() -> None:
 
 
 def test_a_printed_batch_of_sets_shows_no_user_and_no_key() -> None:
-    assert "private" not in repr(UserSets([("a private user", ["a private key"])], 3))
+    for made in (sets_of([("a private user", ["a private key"])], 3), twin.Sets([("a private user", ["private"])], 3)):
+        assert "private" not in repr(made)
 
 
 def test_a_receipt_counts_sets_whatever_they_hold() -> None:
-    assert UserSets([("u", "abc"), ("u", "d")], 2).events == len(UserSets([("u", "abc"), ("u", "d")], 2)) == 2
-    assert Counter(UserSets([], 2).kept([])) == {}
+    assert sets_of([("u", "abc"), ("u", "d")], 2).events == len(sets_of([("u", "abc"), ("u", "d")], 2)) == 2
+    assert sets_of([], 2).kept() == sets_of([], 2).keys() == []

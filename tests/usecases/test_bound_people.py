@@ -26,8 +26,8 @@ from sqlalchemy import delete, event, select, update
 from app.core.budget import Budget
 from app.core.claims import Claim
 from app.core.errors import Unavailable, WrongUserKey
-from app.core.kernel import batch_of
-from app.core.people import Enforcement, OnExcess, Unit, UserSets
+from app.core.kernel import batch_of, sets_of
+from app.core.people import Enforcement, Unit
 from app.main import build_context
 from app.settings import Settings
 from app.store import allowances, hot
@@ -66,7 +66,6 @@ def _create(
     k: int = 64,
     unit: Unit = "event",
     enforcement: Enforcement = "enforced",
-    on_excess: OnExcess = "drop",
     ledger: str | None = None,
 ) -> None:
     spec = SketchSpec(
@@ -77,7 +76,6 @@ def _create(
         description="",
         universe=None,
         enforcement=enforcement,
-        on_excess=on_excess,
     )
     create_sketch(context, name, spec)
 
@@ -94,7 +92,7 @@ def _events(context: Context, items: Sequence[Item], name: str = "views", claim:
 
 def _sets(context: Context, sets: Sequence[tuple[str, Sequence[str]]], name: str = "views") -> Submission:
     bounds = bounds_of(context, name)
-    batch = UserSets(sets, bounds.rules.max_contributions)
+    batch = sets_of(sets, bounds.rules.max_contributions)
     return Submission(batch, None, None, bounds.people(batch), bounds.rules.allowance)
 
 

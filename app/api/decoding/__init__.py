@@ -1,8 +1,8 @@
 """Batches: bytes in, checked events or sets of keys in arrival order out. One bad item refuses all of it.
 
-A scanner of the kernel reads a plain body of events. Where it gives up, and for everything else, a careful reader turns
-the bytes into items and `items` turns those into events or sets, or says which are bad. Strangers send these bytes:
-whatever they are, the answer is a batch or a `Refusal`.
+A scanner of the kernel reads a plain body. Where it gives up, and for everything else, a careful reader turns the bytes
+into items and `items` turns those into events or sets, or says which are bad. Strangers send these bytes: whatever they
+are, the answer is a batch or a `Refusal`.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,16 @@ from app.api.decoding.forms import EVENTS, USERS, Form
 from app.api.decoding.items import Events, Limits, UserSet, checked, checked_sets, grouped, require_few
 from app.core import kernel
 from app.core.errors import BadBatch, UnsupportedMediaType
-from app.core.kernel import Batch
 
 _LINES = "text/plain"
-_SCANNERS: dict[str, Callable[[bytes, int], Batch | None]] = {
+_SCANNERS: dict[str, Callable[[bytes, int], kernel.Events | None]] = {
     "application/json": kernel.scan_json,
     "application/x-ndjson": kernel.scan_ndjson,
     _LINES: kernel.scan_lines,
+}
+_SET_SCANNERS: dict[str, Callable[[bytes, int, int], kernel.Sets | None]] = {
+    "application/json": kernel.scan_json_sets,
+    "application/x-ndjson": kernel.scan_ndjson_sets,
 }
 _Reader = Callable[[bytes, Limits, Form], list[Any]]
 _TABLES: dict[str, _Reader] = {
@@ -36,13 +39,13 @@ _READERS: dict[str, _Reader] = {
 }
 
 
-def scan_events(content_type: str, encoding: str, body: bytes, *, max_items: int) -> Batch | None:
+def scan_events(content_type: str, encoding: str, body: bytes, *, max_items: int) -> kernel.Events | None:
     """What a scanner makes of a body, in about a nanosecond or two for each byte; none where it gives up."""
     scan = _SCANNERS.get(_media_type(content_type))
     return scan(body, max_items) if scan and not encoding else None
 
 
-def decode_events(content_type: str, encoding: str, body: bytes, *, max_items: int, max_bytes: int) -> Batch:
+def decode_events(content_type: str, encoding: str, body: bytes, *, max_items: int, max_bytes: int) -> kernel.Events:
     """The limits hold for the decompressed body, and for what Parquet and Arrow compress inside it."""
     media_type = _media_type(content_type)
     plain = decompressed(encoding, body, max_bytes)
@@ -59,13 +62,24 @@ def read_carefully(media_type: str, plain: bytes, limits: Limits) -> Events:
     return checked(_items(media_type, plain, limits, EVENTS))
 
 
-def decode_users(content_type: str, encoding: str, body: bytes, *, max_items: int, max_bytes: int) -> list[UserSet]:
+def decode_users(
+    content_type: str, encoding: str, body: bytes, *, max_items: int, max_bytes: int, most_keys: int
+) -> kernel.Sets:
     """For sketches whose unit is the user. `max_items` bounds the sets, and the keys in all of them together."""
     media_type = _media_type(content_type)
+    plain = decompressed(encoding, body, max_bytes)
+    scan = _SET_SCANNERS.get(media_type)
+    scanned = scan(plain, max_items, most_keys) if scan else None
+    if scanned is not None:
+        return scanned
+    return kernel.sets_of(read_sets_carefully(media_type, plain, Limits(items=max_items, bytes=max_bytes)), most_keys)
+
+
+def read_sets_carefully(media_type: str, plain: bytes, limits: Limits) -> list[UserSet]:
+    """What a body of people's sets means, or what is wrong with it and where."""
     if media_type == _LINES:
         raise BadBatch("A sketch of users takes JSON, NDJSON or a table with the columns user and key.")
-    limits = Limits(items=max_items, bytes=max_bytes)
-    items = _items(media_type, decompressed(encoding, body, max_bytes), limits, USERS)
+    items = _items(media_type, plain, limits, USERS)
     return grouped(items) if media_type in _TABLES else checked_sets(items, limits)
 
 

@@ -1,4 +1,4 @@
-"""Batches, as `folding.pyx` reads them."""
+"""Batches of events, as the folds read them, and what the scanner of people's sets shares with that of events."""
 
 from cython cimport final
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
@@ -12,6 +12,15 @@ cdef struct Item:
     uint16_t user_length  # 0 where none is named
 
 
+cdef struct Name:
+    uint32_t start  # in the body
+    uint16_t length
+
+
+cdef enum:
+    LARGEST_BODY = 0xFFFFFFFF  # places are kept in 32 bits
+
+
 @final
 cdef class Batch:
     cdef object body  # owns the bytes that the items point into
@@ -22,7 +31,8 @@ cdef class Batch:
     cdef uint64_t total
     cdef void _read(self, bytes body)
     cdef int _append(self, Item item) noexcept nogil
-    cdef Py_ssize_t _group(
-        self, uint32_t* table, uint64_t mask, uint32_t* indexes, uint32_t* first, const uint64_t* multipliers
-    ) noexcept nogil
     cdef bytes _user(self, Py_ssize_t at)
+
+
+cdef tuple people_named(const unsigned char* text, const Name* names, Py_ssize_t size, bytes multipliers)
+cdef object checked_scan(object batch, bytes body, int status)

@@ -6,7 +6,7 @@ character, a number, a missing comma, an empty or over-long key, one item too ma
 `app/api/decoding` then read the body again from its start; they alone decide what is wrong and where. So a scanner may
 give up too often, and must never take a body that the careful reader would refuse or read differently.
 
-Strings are searched 32 bytes at a time. A body with bytes above 127 is checked as a whole to be UTF-8: its quotes and
+A body with bytes above 127 is checked as a whole to be UTF-8: its quotes and
 line feeds are single bytes, so each key between them is UTF-8 too.
 """
 
@@ -14,24 +14,32 @@ from cython cimport final
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memchr, memcmp, memcpy
+from libc.string cimport memchr
+
+from app.core.kernel.json cimport (
+    AT_ONCE,
+    GAVE_UP,
+    MAX_COUNT_DIGITS,
+    MAX_KEY_BYTES,
+    NO_MEMORY,
+    Skip,
+    after,
+    after_blanks,
+    after_colon,
+    after_space,
+    first_mark,
+    is_closed,
+    list_begin,
+    marks_in,
+    member_text,
+    string_end,
+)
 
 cdef extern from "keys.h":
     uint64_t place_of(const unsigned char*, uint32_t, const uint64_t*) nogil
     bint same_bytes(const unsigned char*, const unsigned char*, uint32_t) nogil
 
-cdef extern from "marks.h":
-    uint32_t marks_in(const unsigned char*) nogil
-    int first_mark(uint32_t) nogil
-
-cdef enum:
-    MAX_KEY_BYTES = 512
-    MAX_COUNT_DIGITS = 10
-    GAVE_UP = -1
-    NO_MEMORY = -2
-    AT_ONCE = 32  # bytes that are searched for marks
 cdef uint64_t MAX_COUNT = 2147483647
-cdef Py_ssize_t LARGEST_BODY = 0xFFFFFFFF  # places are kept in 32 bits
 
 
 @final
@@ -81,48 +89,19 @@ cdef class Batch:
 
         The multipliers serve a table that is thrown away: the answer does not depend on them. All items name a user.
         """
-        cdef Py_ssize_t size = 4, at, count = 0
-        if len(multipliers) != 16 * 65:
-            raise ValueError("wrong multipliers")
-        while size < 2 * self.size:
-            size *= 2
-        cdef bytearray table_bytes = bytearray(size * sizeof(uint32_t))
-        cdef bytearray index_bytes = bytearray(self.size * sizeof(uint32_t))
-        cdef bytearray first_bytes = bytearray(self.size * sizeof(uint32_t))
-        cdef uint32_t* first = <uint32_t*><char*>first_bytes  # the item that first names each user
-        cdef const uint64_t* words = <const uint64_t*><const char*>multipliers
-        cdef uint32_t* table = <uint32_t*><char*>table_bytes
-        cdef uint32_t* indexes = <uint32_t*><char*>index_bytes
-        with nogil:
-            count = self._group(table, size - 1, indexes, first, words)
-        return [self._user(first[at]) for at in range(count)], bytes(index_bytes)
+        cdef bytearray names = bytearray(self.size * sizeof(Name))
+        cdef Name* name = <Name*><char*>names
+        cdef Py_ssize_t at
+        for at in range(self.size):
+            name[at] = Name(self.items[at].user_start, self.items[at].user_length)
+        return people_named(self.text, name, self.size, multipliers)
 
     cdef bytes _user(self, Py_ssize_t at):
         return self.text[self.items[at].user_start:self.items[at].user_start + self.items[at].user_length]
 
-    cdef Py_ssize_t _group(
-        self, uint32_t* table, uint64_t mask, uint32_t* indexes, uint32_t* first, const uint64_t* multipliers
-    ) noexcept nogil:
-        cdef Py_ssize_t at, count = 0
-        cdef uint64_t place
-        cdef Item* item
-        cdef Item* other
-        for at in range(self.size):
-            item = &self.items[at]
-            place = place_of(self.text + item.user_start, item.user_length, multipliers) & mask
-            while table[place]:
-                other = &self.items[first[table[place] - 1]]
-                if item.user_length == other.user_length and same_bytes(
-                    self.text + item.user_start, self.text + other.user_start, item.user_length
-                ):
-                    break
-                place = (place + 1) & mask
-            if not table[place]:
-                first[count] = <uint32_t>at
-                count += 1
-                table[place] = <uint32_t>count
-            indexes[at] = table[place] - 1
-        return count
+    def keys(self):
+        """The keys of each item: one."""
+        return [[key] for key, _ in self.pairs()]
 
     def counts(self):
         """The count of each item, as u32."""
@@ -182,8 +161,57 @@ cdef class Batch:
         return 0
 
 
+cdef tuple people_named(const unsigned char* text, const Name* names, Py_ssize_t size, bytes multipliers):
+    """Each name once, as bytes, in order of first occurrence; and for each of `names` which of them, as u32."""
+    cdef Py_ssize_t room = 4, at, count = 0
+    if len(multipliers) != 16 * 65:
+        raise ValueError("wrong multipliers")
+    while room < 2 * size:
+        room *= 2
+    cdef bytearray table_bytes = bytearray(room * sizeof(uint32_t))
+    cdef bytearray index_bytes = bytearray(size * sizeof(uint32_t))
+    cdef bytearray first_bytes = bytearray(size * sizeof(uint32_t))
+    cdef uint32_t* first = <uint32_t*><char*>first_bytes  # where each name occurs first
+    cdef const uint64_t* words = <const uint64_t*><const char*>multipliers
+    cdef uint32_t* table = <uint32_t*><char*>table_bytes
+    cdef uint32_t* indexes = <uint32_t*><char*>index_bytes
+    with nogil:
+        count = _group(text, names, size, table, room - 1, indexes, first, words)
+    found = [text[names[first[at]].start:names[first[at]].start + names[first[at]].length] for at in range(count)]
+    return found, bytes(index_bytes)
+
+
+cdef Py_ssize_t _group(
+    const unsigned char* text,
+    const Name* names,
+    Py_ssize_t size,
+    uint32_t* table,
+    uint64_t mask,
+    uint32_t* indexes,
+    uint32_t* first,
+    const uint64_t* multipliers,
+) noexcept nogil:
+    cdef Py_ssize_t at, count = 0
+    cdef uint64_t place
+    cdef const Name* name
+    cdef const Name* other
+    for at in range(size):
+        name = &names[at]
+        place = place_of(text + name.start, name.length, multipliers) & mask
+        while table[place]:
+            other = &names[first[table[place] - 1]]
+            if name.length == other.length and same_bytes(text + name.start, text + other.start, name.length):
+                break
+            place = (place + 1) & mask
+        if not table[place]:
+            first[count] = <uint32_t>at
+            count += 1
+            table[place] = <uint32_t>count
+        indexes[at] = table[place] - 1
+    return count
+
+
 ctypedef int (*Scanner)(Batch, Py_ssize_t, Py_ssize_t) noexcept nogil
-ctypedef Py_ssize_t (*Skip)(const unsigned char*, Py_ssize_t, Py_ssize_t) noexcept nogil
 
 
 cdef object _scanned(Scanner scan, bytes body, Py_ssize_t max_items):
@@ -195,13 +223,18 @@ cdef object _scanned(Scanner scan, bytes body, Py_ssize_t max_items):
     batch._read(body)
     with nogil:
         status = scan(batch, size, max_items)
+    return checked_scan(batch, body, status)
+
+
+cdef object checked_scan(object batch, bytes body, int status):
+    """The batch, if the scanner went through with it and the body is UTF-8 as a whole."""
     if status == NO_MEMORY:
         raise MemoryError
     if status == GAVE_UP:
         return None
     if not body.isascii():
         try:
-            PyUnicode_DecodeUTF8(<const char*>batch.text, size, NULL)
+            PyUnicode_DecodeUTF8(<const char*>body, len(body), NULL)
         except UnicodeDecodeError:
             return None
     return batch
@@ -224,46 +257,6 @@ def scan_lines(bytes body not None, Py_ssize_t max_items):
 
 cdef inline Item _key(Py_ssize_t start, Py_ssize_t length) noexcept nogil:
     return Item(<uint32_t>start, 0, 1, <uint16_t>length, 0)
-
-
-cdef Py_ssize_t _after_space(const unsigned char* text, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
-    while at < size and (text[at] == c' ' or text[at] == c'\n' or text[at] == c'\r' or text[at] == c'\t'):
-        at += 1
-    return at
-
-
-cdef Py_ssize_t _after_blanks(const unsigned char* text, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
-    """The same within a line."""
-    while at < size and (text[at] == c' ' or text[at] == c'\r' or text[at] == c'\t'):
-        at += 1
-    return at
-
-
-cdef Py_ssize_t _after(
-    const unsigned char* text, Py_ssize_t at, Py_ssize_t size, const char* word, Py_ssize_t length
-) noexcept nogil:
-    """Behind these bytes, if they are next."""
-    if at < 0 or size - at < length or memcmp(text + at, word, length) != 0:
-        return GAVE_UP
-    return at + length
-
-
-cdef Py_ssize_t _string_end(const unsigned char* text, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
-    """The closing quote of the string whose first byte is at `at`, if it is plain."""
-    cdef uint32_t marks
-    while at + AT_ONCE <= size:
-        marks = marks_in(text + at)
-        if marks:
-            at += first_mark(marks)
-            return at if text[at] == c'"' else GAVE_UP
-        at += AT_ONCE
-    while at < size:
-        if text[at] == c'"':
-            return at
-        if text[at] == c'\\' or text[at] < 0x20:
-            return GAVE_UP
-        at += 1
-    return GAVE_UP
 
 
 cdef Py_ssize_t _plain_keys(
@@ -297,7 +290,7 @@ cdef Py_ssize_t _plain_keys(
 
 cdef Py_ssize_t _key_item(Batch batch, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
     """Append the key whose opening quote is at `at`; behind its closing quote."""
-    cdef Py_ssize_t end = _string_end(batch.text, at + 1, size)
+    cdef Py_ssize_t end = string_end(batch.text, at + 1, size)
     cdef Py_ssize_t length = end - at - 1
     if end < 0 or length < 1 or length > MAX_KEY_BYTES:
         return GAVE_UP
@@ -313,11 +306,11 @@ cdef Py_ssize_t _object_item(Batch batch, Py_ssize_t at, Py_ssize_t size, Skip s
     cdef Py_ssize_t value
     while True:
         at = skip(text, at + 1, size)  # behind the brace or the comma
-        if (value := _after(text, at, size, b'"key"', 5)) > 0 and item.length == 0:
-            at = _member(text, value, size, skip, &item.start, &item.length)
-        elif (value := _after(text, at, size, b'"user"', 6)) > 0 and item.user_length == 0:
-            at = _member(text, value, size, skip, &item.user_start, &item.user_length)
-        elif (value := _after(text, at, size, b'"count"', 7)) > 0 and item.count == 0:
+        if (value := after(text, at, size, b'"key"', 5)) > 0 and item.length == 0:
+            at = member_text(text, value, size, skip, &item.start, &item.length)
+        elif (value := after(text, at, size, b'"user"', 6)) > 0 and item.user_length == 0:
+            at = member_text(text, value, size, skip, &item.user_start, &item.user_length)
+        elif (value := after(text, at, size, b'"count"', 7)) > 0 and item.count == 0:
             at = _number(text, value, size, skip, &item.count)
         else:
             return GAVE_UP
@@ -337,28 +330,13 @@ cdef Py_ssize_t _object_item(Batch batch, Py_ssize_t at, Py_ssize_t size, Skip s
     return at + 1
 
 
-cdef Py_ssize_t _member(
-    const unsigned char* text, Py_ssize_t at, Py_ssize_t size, Skip skip, uint32_t* start, uint16_t* length
-) noexcept nogil:
-    """The string behind a member's name; behind its closing quote."""
-    cdef Py_ssize_t end
-    at = _colon(text, skip(text, at, size), size, skip)
-    if at < 0 or at >= size or text[at] != c'"':
-        return GAVE_UP
-    end = _string_end(text, at + 1, size)
-    if end - at - 1 < 1 or end - at - 1 > MAX_KEY_BYTES:
-        return GAVE_UP
-    start[0], length[0] = <uint32_t>(at + 1), <uint16_t>(end - at - 1)
-    return end + 1
-
-
 cdef Py_ssize_t _number(
     const unsigned char* text, Py_ssize_t at, Py_ssize_t size, Skip skip, uint32_t* number
 ) noexcept nogil:
     """The whole number behind a member's name; behind its last digit."""
     cdef uint64_t read = 0
     cdef int digits = 0
-    at = _colon(text, skip(text, at, size), size, skip)
+    at = after_colon(text, at, size, skip)
     if at < 0 or at >= size or text[at] == c'0':
         return GAVE_UP
     while at < size and c'0' <= text[at] <= c'9' and digits < MAX_COUNT_DIGITS:
@@ -371,56 +349,36 @@ cdef Py_ssize_t _number(
     return at
 
 
-cdef Py_ssize_t _colon(const unsigned char* text, Py_ssize_t at, Py_ssize_t size, Skip skip) noexcept nogil:
-    """At the value behind a colon and white space."""
-    if at >= size or text[at] != c':':
-        return GAVE_UP
-    return skip(text, at + 1, size)
-
-
 cdef int _scan_json(Batch batch, Py_ssize_t size, Py_ssize_t max_items) noexcept nogil:
     cdef const unsigned char* text = batch.text
-    cdef Py_ssize_t at = _after(text, _after_space(text, 0, size), size, b"{", 1)
+    cdef Py_ssize_t at = list_begin(text, size, b'"events"', 8)
     if at < 0:
         return GAVE_UP
-    at = _after(text, _after_space(text, at, size), size, b'"events"', 8)
-    if at < 0:
-        return GAVE_UP
-    at = _colon(text, _after_space(text, at, size), size, _after_space)
-    if at < 0 or at >= size or text[at] != c'[':
-        return GAVE_UP
-    at = _after_space(text, at + 1, size)
     if at < size and text[at] == c']':
-        return _closed(text, at + 1, size)
+        return is_closed(text, at + 1, size)
     while at < size:
-        at = _after_space(text, _plain_keys(batch, at, size, max_items, c','), size)
+        at = after_space(text, _plain_keys(batch, at, size, max_items, c','), size)
         if at >= size:
             return GAVE_UP
         if text[at] == c'"':
             at = _key_item(batch, at, size)
         elif text[at] == c'{':
-            at = _object_item(batch, at, size, _after_space)
+            at = _object_item(batch, at, size, after_space)
         else:
             return GAVE_UP
         if at < 0:
             return <int>at
         if batch.size > max_items:
             return GAVE_UP
-        at = _after_space(text, at, size)
+        at = after_space(text, at, size)
         if at >= size:
             return GAVE_UP
         if text[at] == c']':
-            return _closed(text, at + 1, size)
+            return is_closed(text, at + 1, size)
         if text[at] != c',':
             return GAVE_UP
-        at = _after_space(text, at + 1, size)
+        at = after_space(text, at + 1, size)
     return GAVE_UP
-
-
-cdef int _closed(const unsigned char* text, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
-    """Whether nothing but the outer brace follows."""
-    at = _after(text, _after_space(text, at, size), size, b"}", 1)
-    return 0 if at > 0 and _after_space(text, at, size) == size else GAVE_UP
 
 
 cdef int _scan_ndjson(Batch batch, Py_ssize_t size, Py_ssize_t max_items) noexcept nogil:
@@ -428,18 +386,18 @@ cdef int _scan_ndjson(Batch batch, Py_ssize_t size, Py_ssize_t max_items) noexce
     cdef Py_ssize_t at = 0
     while at < size:
         at = _plain_keys(batch, at, size, max_items, c'\n')
-        at = _after_blanks(text, at, size)
+        at = after_blanks(text, at, size)
         if at >= size:
             return GAVE_UP
         if text[at] == c'"':
             at = _key_item(batch, at, size)
         elif text[at] == c'{':
-            at = _object_item(batch, at, size, _after_blanks)
+            at = _object_item(batch, at, size, after_blanks)
         else:
             return GAVE_UP
         if at < 0:
             return <int>at
-        at = _after_blanks(text, at, size)
+        at = after_blanks(text, at, size)
         if batch.size > max_items or (at < size and text[at] != c'\n'):
             return GAVE_UP
         at += 1

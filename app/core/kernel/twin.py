@@ -1,6 +1,6 @@
 """The kernel in plain Python, for machines without a compiler and for counters of more than 62 bits.
 
-It scans nothing: the careful readers read every body, and `StreamSketch` folds.
+It scans nothing: the careful readers read every body, and `StreamSketch` and `CompactSketch` fold.
 """
 
 import struct
@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Protocol
 
+from app.core.errors import BadState
 from app.core.sketches import state
+from app.core.sketches.compact import CompactSketch
 from app.core.sketches.stream import StreamSketch
 
 _FINGERPRINT = struct.Struct("12s")
@@ -34,16 +36,17 @@ class Batch:
     def pairs(self) -> list[tuple[str, int]]:
         return self._pairs
 
+    def keys(self) -> list[list[str]]:
+        return [[key] for key, _ in self._pairs]
+
     def users(self) -> list[str | None]:
         return self._users
 
     def unnamed(self, most: int) -> list[int]:
-        return [at for at, user in enumerate(self._users) if not user][:most]
+        return _unnamed(self._users, most)
 
     def people(self, _multipliers: bytes) -> tuple[list[bytes], bytes]:
-        places: dict[str, int] = {}
-        indexes = [places.setdefault(user or "", len(places)) for user in self._users]
-        return [user.encode() for user in places], _packed(indexes)
+        return _people(self._users)
 
     def counts(self) -> bytes:
         return _packed([count for _, count in self._pairs])
@@ -54,6 +57,56 @@ class Batch:
         return Batch([(self._pairs[at][0], counts[at]) for at in kept], [self._users[at] for at in kept])
 
 
+class Sets:
+    def __init__(self, people: Sequence[tuple[str | None, Sequence[str]]], most_keys: int) -> None:
+        self._users = [user for user, _ in people]
+        self._keys = [list(keys) for _, keys in people]
+        self.most_keys = most_keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def events(self) -> int:
+        return len(self._keys)
+
+    @property
+    def nbytes(self) -> int:
+        return 200 * len(self._keys) + 150 * sum(map(len, self._keys))
+
+    def keys(self) -> list[list[str]]:
+        return self._keys
+
+    def kept(self) -> list[list[str]]:
+        return [list(dict.fromkeys(keys))[: self.most_keys] for keys in self._keys]
+
+    def users(self) -> list[str | None]:
+        return self._users
+
+    def unnamed(self, most: int) -> list[int]:
+        return _unnamed(self._users, most)
+
+    def people(self, _multipliers: bytes) -> tuple[list[bytes], bytes]:
+        return _people(self._users)
+
+    def counts(self) -> bytes:
+        return _packed([1] * len(self._keys))
+
+    def limited(self, granted: bytes) -> "Sets":
+        shares = zip(self._users, self._keys, _unpacked(granted), strict=True)
+        return Sets([(user, keys) for user, keys, share in shares if share], self.most_keys)
+
+
+def _unnamed(users: Sequence[str | None], most: int) -> list[int]:
+    return [at for at, user in enumerate(users) if not user][:most]
+
+
+def _people(users: Sequence[str | None]) -> tuple[list[bytes], bytes]:
+    places: dict[str, int] = {}
+    indexes = [places.setdefault(user or "", len(places)) for user in users]
+    return [user.encode() for user in places], _packed(indexes)
+
+
 def _packed(numbers: Sequence[int]) -> bytes:
     return struct.pack(f"<{len(numbers)}I", *numbers)
 
@@ -62,17 +115,33 @@ def _unpacked(numbers: bytes) -> Sequence[int]:
     return struct.unpack(f"<{len(numbers) // 4}I", numbers)
 
 
-class _Pairs(Protocol):
+class _Events(Protocol):
     def pairs(self) -> list[tuple[str, int]]: ...
 
 
-class Fold:
-    def __init__(self, now: bytes) -> None:
-        self._sketch = state.decode_as(StreamSketch, now)
+class _People(Protocol):
+    def kept(self) -> list[list[str]]: ...
 
-    def add(self, *batches: _Pairs) -> None:
+
+class Fold:
+    """Takes batches of any make: its own, and those of the compiled scanners."""
+
+    def __init__(self, now: bytes) -> None:
+        sketch = state.decode(now)
+        if not isinstance(sketch, StreamSketch | CompactSketch):
+            raise BadState("Expected a sketch that takes batches.")
+        self._sketch = sketch
+
+    def add(self, *batches: _Events | _People) -> None:
         for batch in batches:
-            self._sketch = self._sketch.extended(batch.pairs())
+            self._sketch = self._with(batch)
+
+    def _with(self, batch: _Events | _People) -> StreamSketch | CompactSketch:
+        if isinstance(self._sketch, CompactSketch) and hasattr(batch, "kept"):
+            return self._sketch.extended_by_people(batch.kept())
+        if not hasattr(batch, "pairs"):
+            raise TypeError("a stream sketch takes events, not people")
+        return self._sketch.extended(batch.pairs())
 
     def state(self) -> bytes:
         return state.encode(self._sketch)

@@ -1,18 +1,25 @@
-"""Merged sketches and sketches of user sets: k positive counters, made by the k+1'th-largest rule.
+"""Merged sketches and sketches of people's sets: k positive counters, made by the k+1'th-largest rule.
 
 Neighbours differ by one in up to k counters, all in the same direction (`corol:merged-sensitivity`,
 `lem:user-level-sketch-sensitivity`, `cor:merged-user-level`). That is weaker than what a `StreamSketch` promises, so
 PMG does not take this type; `mechanisms/gshm.py` and `mechanisms/laplace_compact.py` do.
 
-A whole batch is one merge: it is counted exactly, added, and cut back once. `lem:merge-step-sensitivity` asks only
-that the batch's own counts differ by 0 or 1 in one direction between neighbours: by one event, or by one user who adds
-at most 1 to a key. The error stays at most M/(k+1) for M elements in all (`lem:user-level-merge-error`): each cut takes
-its value from at least k + 1 counters.
+One step is one person, or one event: `alg:user-level-sketch` exactly, in order of arrival. `lem:merge-step-sensitivity`
+compares two worlds step by step, so a step must not depend on how items were grouped into requests: a sender that cuts
+its requests by count moves every later cut when one person is added. `(key, count)` is that many events in a row.
+
+A person adds 1 to each key of their set. If more than k keys are stored then, all counters fall by one and those at
+zero are forgotten. (That is the k+1'th-largest rule: only keys that were stored before, at most k, count more than 1,
+so the k+1'th largest counter is 1.) An event is a person with a set of one key. The error is at most M/(k+1) for M
+elements in all (`lem:user-level-sketch-error`, `lem:user-level-merge-error`): what lowers takes 1 from more than k
+counters.
+
+This is the definition, in plain Python. `app/core/kernel` does the same in compiled code and is tested against it.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, Self
 
 import numpy as np
@@ -39,28 +46,26 @@ class CompactSketch:
         """Zero counters go: the lemma speaks of counts, and an absent key counts zero."""
         return cls(sketch.k, {key: count for key, count in sketch.counters.items() if count > 0})
 
+    def extended(self, events: Events) -> "CompactSketch":
+        """The sketch after these events too."""
+        fold = _Fold(self.k, self.counters)
+        for key, count in events:
+            fold.add_event(key, count)
+        return CompactSketch(self.k, fold.counters())
+
+    def extended_by_people(self, sets: Iterable[Collection[str]]) -> "CompactSketch":
+        """The sketch after these people too. A person adds 1 to each key of their set, however often it is listed."""
+        fold = _Fold(self.k, self.counters)
+        for keys in sets:
+            fold.add_person(set(keys))
+        return CompactSketch(self.k, fold.counters())
+
     def merged(self, other: "CompactSketch") -> "CompactSketch":
+        """Both added up, less the k+1'th largest sum; what is not positive then is forgotten (sec:merge)."""
         if self.k != other.k:
             raise ValueError("merged sketches must have the same k")
-        return self._with(other.counters)
-
-    def extended(self, events: Events) -> "CompactSketch":
-        """The sketch after these events too; their order does not matter."""
-        batch: Counter[str] = Counter()
-        for key, count in events:
-            batch[key] += count
-        return self._with(batch)
-
-    def extended_by_users(self, users: Iterable[Collection[str]]) -> "CompactSketch":
-        """The sketch after these users' sets too. A user adds 1 to each key of the set, however often it is listed."""
-        batch: Counter[str] = Counter()
-        for keys in users:
-            batch.update(set(keys))
-        return self._with(batch)
-
-    def _with(self, counts: Mapping[str, int]) -> "CompactSketch":
         total = dict(self.counters)
-        for key, count in counts.items():
+        for key, count in other.counters.items():
             total[key] = total.get(key, 0) + count
         if len(total) <= self.k:
             return CompactSketch(self.k, total)
@@ -74,3 +79,64 @@ class CompactSketch:
 def _dtype(total: Mapping[str, int]) -> type:
     """NumPy's integers where all fit, Python's unbounded ones where one does not."""
     return np.int64 if max(total.values()) < _LARGEST_IN_NUMPY else object
+
+
+class _Fold:
+    """`alg:user-level-sketch` with one shared offset in place of "decrement all".
+
+    A counter's value is its entry minus `offset`. The heap holds one (entry, key) per stored key; an entry there that
+    has grown since is put right when it comes up.
+    """
+
+    __slots__ = ("entries", "heap", "k", "offset")
+
+    def __init__(self, k: int, counters: Mapping[str, int]) -> None:
+        self.k = k
+        self.entries = dict(counters)
+        self.offset = 0
+        self.heap = [(entry, key) for key, entry in self.entries.items()]
+        heapify(self.heap)
+
+    def add_person(self, keys: Collection[str]) -> None:
+        new = [key for key in keys if key not in self.entries]
+        for key in keys:
+            if key in self.entries:
+                self.entries[key] += 1
+        if len(self.entries) + len(new) <= self.k:
+            for key in new:
+                self._store(key, 1)
+        else:  # the new keys would fall from 1 to 0 at once
+            self._lower(1)
+
+    def add_event(self, key: str, count: int) -> None:
+        if key in self.entries:
+            self.entries[key] += count
+            return
+        if len(self.entries) == self.k:  # as many events at once as all counters can pay for
+            paid = min(count, self._smallest() - self.offset)
+            self._lower(paid)
+            count -= paid
+        if count > 0:  # so the smallest counter fell to zero, and there is room
+            self._store(key, count)
+
+    def _store(self, key: str, count: int) -> None:
+        self.entries[key] = self.offset + count
+        heappush(self.heap, (self.offset + count, key))
+
+    def _lower(self, by: int) -> None:
+        self.offset += by
+        while self.heap and self._smallest() <= self.offset:
+            _, key = heappop(self.heap)
+            del self.entries[key]
+
+    def _smallest(self) -> int:
+        """The smallest entry, which is at the top of the heap then."""
+        while True:
+            entry, key = self.heap[0]
+            current = self.entries[key]
+            if entry == current:
+                return entry
+            heapreplace(self.heap, (current, key))
+
+    def counters(self) -> dict[str, int]:
+        return {key: entry - self.offset for key, entry in self.entries.items()}

@@ -1,18 +1,22 @@
 """A sketch as one versioned binary value, laid out so that compiled code works in it and a database rewrites little.
 
-Version 2, little-endian. A header of 64 bytes: magic "DSCR", version u8, family u8, width of an entry in bytes u8, zero
-u8, k u32, number of stored keys u32, sources u32, size of the text u32, used text u32, zero u32, offset u64, secret of
-the eviction order (16 bytes), 8 zeros. Then the slots (entry, start of the key in the text u32, its length u16, the
-room that it has u16), and the text: UTF-8 keys, each in a room of whole 16 bytes.
+Version 3 of compact sketches and version 2 of the others, little-endian. A header of 64 bytes: magic "DSCR", version
+u8, family u8, width of an entry in bytes u8, zero u8, k u32, number of stored keys u32, sources u32, size of the text
+u32, used text u32, zero u32, offset u64, secret of the eviction order (16 bytes), 8 zeros. Then the slots (entry, start
+of the key in the text u32, its length u16, the room that it has u16), and the text: UTF-8 keys, each in a room of whole
+16 bytes.
 
-To be stored, the narrow form of a stream sketch is laid out by column (`by_column`; a 1 for the zero u8): header, lower
-halves of the entries, text, upper halves, references. A batch changes most of the first and hardly any of the last, so
-that a database which writes what changed writes a third less.
+To be stored, the narrow form of a stream or compact sketch is laid out by column (`by_column`; a 1 for the zero u8):
+header, lower halves of the entries, text, upper halves, references. A batch changes most of the first and hardly any of
+the last, so that a database which writes what changed writes a third less.
 
-The counter of a slot is its entry minus the offset, so "decrement all" changes the header alone. A stream sketch has k
-slots from the start, used or not, and a text that grows in steps: its size tells nothing about how many keys are stored
-(only that some were longer than 16 bytes), and a database that replaces a value by one of the same size writes only the
-pages that changed. Entries have 8 bytes; 16, with an offset of 0, where a counter needs it, so no stream is too long.
+The counter of a slot is its entry minus the offset, so "decrement all" changes the header alone. A stream or compact
+sketch has k slots from the start, used or not, and a text that grows in steps: its size tells nothing about how many
+keys are stored (only that some were longer than 16 bytes), and a database that replaces a value by one of the same size
+writes only the pages that changed. A stream sketch uses its first slots; in a compact sketch, which forgets keys, a
+slot whose key has no length is free. Entries have 8 bytes; 16, with an offset of 0, where a counter needs it, so no
+stream is too long. Sums have no more slots and text than they use, and so had compact sketches in version 2, which is
+still read.
 """
 
 import struct
@@ -31,7 +35,6 @@ from app.core.sketches.summed import SummedSketch
 Sketch = StreamSketch | CompactSketch | SummedSketch
 Family = TypeVar("Family", StreamSketch, CompactSketch, SummedSketch)
 
-VERSION = 2
 ROOM = 16  # a key's room is a multiple of this
 NARROW, WIDE = 8, 16
 _LOWER_HALF = 2**64 - 1
@@ -44,9 +47,12 @@ _SLOTS = {
     NARROW: np.dtype([("entry", "<u8"), *_REFERENCE]),
     WIDE: np.dtype([("entry", "<u8"), ("upper_half", "<u8"), *_REFERENCE]),
 }
-_STREAM = 1
-_BY_SLOT, _BY_COLUMN = (_MAGIC + bytes([VERSION, _STREAM, NARROW, mark]) for mark in (0, 1))  # how headers begin
-_FAMILIES: dict[type[Sketch], int] = {StreamSketch: _STREAM, CompactSketch: 2, SummedSketch: 3}
+_STREAM, _COMPACT, _SUMMED = 1, 2, 3
+_FAMILIES: dict[type[Sketch], int] = {StreamSketch: _STREAM, CompactSketch: _COMPACT, SummedSketch: _SUMMED}
+_VERSION = {_STREAM: 2, _COMPACT: 3, _SUMMED: 2}  # that is written
+_MARK = 7  # where the header says how the slots are laid out
+_BY_SLOT, _BY_COLUMN = b"\0", b"\1"
+_NARROW_STREAM, _NARROW_COMPACT = (_MAGIC + bytes([_VERSION[family], family, NARROW]) for family in (_STREAM, _COMPACT))
 
 
 def encode(sketch: Sketch) -> bytes:
@@ -61,11 +67,11 @@ def encode(sketch: Sketch) -> bytes:
     if width == WIDE:
         slots["upper_half"] = [sketch.counters[key] >> 64 for key in keys]
     used = int(slots["room"].sum(dtype=np.uint64))
-    stream = isinstance(sketch, StreamSketch)
-    unused = sketch.k - len(keys) if stream else 0
-    size = max(used, sketch.k * ROOM) if stream else used
+    family = _FAMILIES[type(sketch)]
+    unused = 0 if family == _SUMMED else sketch.k - len(keys)
+    size = used if family == _SUMMED else max(used, sketch.k * ROOM)
     header = _HEADER.pack(
-        *(_MAGIC, VERSION, _FAMILIES[type(sketch)], width, 0, sketch.k, len(keys)),
+        *(_MAGIC, _VERSION[family], family, width, 0, sketch.k, len(keys)),
         *(sketch.sources if isinstance(sketch, SummedSketch) else 1, size, used, 0, 0),
         *(sketch.order.secret if isinstance(sketch, StreamSketch) else bytes(SECRET_BYTES), 0),
     )
@@ -93,31 +99,39 @@ def narrow_stream_secret(state: bytes) -> bytes | None:
     if len(state) < _HEADER.size:
         return None
     *_, secret, _end = _HEADER.unpack_from(state)
-    return secret if state.startswith(_BY_SLOT) and any(secret) else None
+    return secret if state.startswith(_NARROW_STREAM + _BY_SLOT) and any(secret) else None
+
+
+def is_narrow_compact(state: bytes) -> bool:
+    """Whether this is a compact sketch that the kernel can work in: not one in an older, wider or laid out form."""
+    return len(state) >= _HEADER.size and state.startswith(_NARROW_COMPACT + _BY_SLOT)
 
 
 def by_column(state: bytes) -> bytes:
-    """The narrow form of a stream sketch as it is stored; anything else as it is."""
-    if narrow_stream_secret(state) is None:
+    """What the kernel can work in, as it is stored; anything else as it is."""
+    if narrow_stream_secret(state) is None and not is_narrow_compact(state):
         return state
     text_at = _HEADER.size + _slots_size(state)
     columns = np.frombuffer(state[_HEADER.size : text_at], "<u4").reshape(-1, 4).T.tobytes()
     quarter = len(columns) // 4  # the lower halves of the entries
-    header = _BY_COLUMN + state[len(_BY_SLOT) : _HEADER.size]
-    return b"".join((header, columns[:quarter], state[text_at:], columns[quarter:]))
+    return b"".join((_marked(state, _BY_COLUMN), columns[:quarter], state[text_at:], columns[quarter:]))
 
 
 def by_slot(stored: bytes) -> bytes:
     """What `by_column` made of it, undone."""
-    if not stored.startswith(_BY_COLUMN):
+    if not stored.startswith((_NARROW_STREAM + _BY_COLUMN, _NARROW_COMPACT + _BY_COLUMN)):
         return stored
     if len(stored) < _HEADER.size or len(stored) < _HEADER.size + _slots_size(stored):
         raise BadState("The bytes end early, or their lengths do not add up.")
     quarter = _slots_size(stored) // 4
     text_at, upper_at = _HEADER.size + quarter, len(stored) - 3 * quarter
     columns = np.frombuffer(stored[_HEADER.size : text_at] + stored[upper_at:], "<u4").reshape(4, -1)
-    header = _BY_SLOT + stored[len(_BY_COLUMN) : _HEADER.size]
-    return b"".join((header, columns.T.tobytes(), stored[text_at:upper_at]))
+    return b"".join((_marked(stored, _BY_SLOT), columns.T.tobytes(), stored[text_at:upper_at]))
+
+
+def _marked(state: bytes, layout: bytes) -> bytes:
+    """The header with another layout."""
+    return state[:_MARK] + layout + state[_MARK + 1 : _HEADER.size]
 
 
 def _slots_size(state: bytes) -> int:
@@ -145,28 +159,34 @@ def _read(state: bytes) -> tuple[int, int, int, dict[str, int], Order]:
     magic, version, family, width, zero, k, stored, sources, size, used, zeros, offset, secret, end = (
         _HEADER.unpack_from(state)
     )
-    if (magic, version, zero, zeros, end) != (_MAGIC, VERSION, 0, 0, 0):
-        raise BadState(f"Expected a sketch in version {VERSION} of the format.")
+    if (magic, zero, zeros, end) != (_MAGIC, 0, 0, 0) or version not in (2, _VERSION.get(family)):
+        raise BadState("Expected a sketch in a version of the format that this program knows.")
     if width not in _SLOTS:
         raise BadState("An entry has 8 or 16 bytes.")
-    stream = family == _STREAM
-    slots, least = (k, k * ROOM) if stream else (stored, 0)
+    slots, least = (k, k * ROOM) if family == _STREAM or version > 2 else (stored, 0)
     text_at = _HEADER.size + slots * _SLOTS[width].itemsize
     if stored > slots or max(used, least) > size or len(state) != text_at + size:
         raise BadState("The bytes end early, or their lengths do not add up.")
-    if (any(secret) and not stream) or (offset and not (stream and width == NARROW and stored == k)):
-        raise BadState("Only a full stream sketch in the narrow form has an offset, and only stream sketches a secret.")
-    read = np.frombuffer(state, _SLOTS[width], stored, _HEADER.size)
-    entries = read["entry"].tolist()
+    if any(secret) and family != _STREAM:
+        raise BadState("Only a stream sketch has a secret.")
+    if offset and (width != NARROW or (stored < k if family == _STREAM else version == 2)):
+        raise BadState("Only the narrow form of a full stream sketch, or of a compact one, has an offset.")
+    read = np.frombuffer(state, _SLOTS[width], slots, _HEADER.size)
+    read = read[read["length"] > 0] if family == _COMPACT else read[:stored]
+    keys = _keys(read, state[text_at : text_at + used])
+    counters = dict(zip(keys, _counters(read, width, offset), strict=True))
+    if len(counters) != stored:
+        raise BadState("A key is stored twice, or there are not as many as the header says.")
+    return family, k, sources, counters, Order(secret)
+
+
+def _counters(slots: NDArray[np.void], width: int, offset: int) -> list[int]:
+    entries: list[int] = slots["entry"].tolist()
     if width == WIDE:
-        entries = [low + (high << 64) for low, high in zip(entries, read["upper_half"].tolist(), strict=True)]
+        entries = [low + (high << 64) for low, high in zip(entries, slots["upper_half"].tolist(), strict=True)]
     if min(entries, default=offset) < offset or (width == NARROW and max(entries, default=0) > LARGEST_NARROW):
         raise BadState("No stream leads to these counters.")
-    keys = _keys(read, state[text_at : text_at + used])
-    counters = dict(zip(keys, (entry - offset for entry in entries), strict=True))
-    if len(counters) != stored:
-        raise BadState("A key is stored twice.")
-    return family, k, sources, counters, Order(secret)
+    return [entry - offset for entry in entries]
 
 
 def _keys(slots: NDArray[np.void], text: bytes) -> list[str]:
@@ -180,7 +200,7 @@ def _keys(slots: NDArray[np.void], text: bytes) -> list[str]:
 
 
 def _sketch(family: int, k: int, sources: int, counters: dict[str, int], order: Order) -> Sketch:
-    if not 1 <= k <= MAX_K or sources < 1 or (sources > 1 and family != _FAMILIES[SummedSketch]):
+    if not 1 <= k <= MAX_K or sources < 1 or (sources > 1 and family != _SUMMED):
         raise BadState("The number of counters or of sources is out of range.")
     match family:
         case 1:

@@ -36,7 +36,8 @@ def decoded_users(content_type: str, body: bytes, encoding: str = "") -> list[st
 def decoded_sets(
     content_type: str, body: bytes, encoding: str = "", *, max_items: int = MAX_ITEMS, max_bytes: int = MAX_BYTES
 ) -> list[UserSet]:
-    return decode_users(content_type, encoding, body, max_items=max_items, max_bytes=max_bytes)
+    read = decode_users(content_type, encoding, body, max_items=max_items, max_bytes=max_bytes, most_keys=MAX_ITEMS)
+    return list(zip(read.users(), read.keys(), strict=True))
 
 
 # Events

@@ -21,7 +21,7 @@ pytestmark = compiled_only
 
 MANY = 1000
 LARGEST_COUNT = 2**31 - 1
-SCANNERS: dict[str, Callable[[bytes, int], kernel.Batch | None]] = {
+SCANNERS: dict[str, Callable[[bytes, int], kernel.Events | None]] = {
     "json": kernel.scan_json,
     "ndjson": kernel.scan_ndjson,
     "lines": kernel.scan_lines,
@@ -40,7 +40,7 @@ def scanned(kind: str, body: bytes, max_items: int = MANY) -> Events | None:
     return batch.pairs()
 
 
-def named(batch: kernel.Batch) -> Named:
+def named(batch: kernel.Events) -> Named:
     return [(key, count, user) for (key, count), user in zip(batch.pairs(), batch.users(), strict=True)]
 
 

@@ -1,8 +1,8 @@
-"""Merged sketches and user-set sketches: neighbours differ by 0 or 1 in one direction, and nothing is lost unseen."""
+"""Merged sketches and people's sets: neighbours differ by 0 or 1 in one direction, and nothing is lost unseen."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import combinations, combinations_with_replacement, permutations, product
+from itertools import combinations, combinations_with_replacement, product
 
 import pytest
 from hypothesis import given, settings
@@ -130,15 +130,31 @@ def batches(universe: int, longest: int) -> list[Stream]:
     return [batch for size in sizes for batch in combinations_with_replacement(LETTERS[:universe], size)]
 
 
+def merged_one_by_one(k: int, start: Counts, events: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """sec:merge with a sketch of one key, event by event."""
+    counters = dict(start)
+    for key, count in events:
+        counters = merge_oracle(k, counters, {key: count})
+    return counters
+
+
 @SMALL_K
-def test_batches_that_lack_one_event_leave_neighbours(k: int) -> None:
-    """A whole batch is one merge, into whatever is there."""
-    for start, batch in product(sketches_up_to(k, universe=4, highest=2), batches(universe=4, longest=5)):
-        longer = sketch_of(k, start).extended((key, 1) for key in batch)
-        assert longer.counters == merge_oracle(k, dict(start), Counter(batch))
-        for removed in neighbours(batch):
-            shorter = sketch_of(k, start).extended((key, 1) for key in removed)
-            assert one_sided(longer.counters, shorter.counters), (start, batch, removed)
+def test_events_are_merged_one_by_one(k: int) -> None:
+    """And streams that lack one of them leave neighbours, whatever is there before."""
+    for start in sketches_up_to(k, universe=4, highest=2):
+        for stream in small_streams(4, 4 if k < 3 else 3):
+            longer = sketch_of(k, start).extended((key, 1) for key in stream)
+            assert longer.counters == merged_one_by_one(k, dict(start), ((key, 1) for key in stream)), (start, stream)
+            for shorter in neighbours(stream):
+                other = sketch_of(k, start).extended((key, 1) for key in shorter)
+                assert one_sided(longer.counters, other.counters), (start, stream, shorter)
+
+
+@SMALL_K
+def test_a_count_is_that_many_events_in_a_row(k: int) -> None:
+    for start, key, count in product(sketches_up_to(k, universe=3, highest=3), "abcd", range(1, 6)):
+        sketch = sketch_of(k, start)
+        assert sketch.extended([(key, count)]) == sketch.extended([(key, 1)] * count), (start, key, count)
 
 
 def subsets(universe: int) -> list[frozenset[str]]:
@@ -147,13 +163,13 @@ def subsets(universe: int) -> list[frozenset[str]]:
 
 
 @SMALL_K
-def test_batches_that_lack_one_user_leave_neighbours(k: int) -> None:
-    """A user adds 1 to each key of a set, of more than k keys too."""
-    user_batches = list(combinations_with_replacement(subsets(4), 3))
-    for start, users in product(sketches_up_to(k, universe=4, highest=2 if k < 3 else 1), user_batches):
-        longer = sketch_of(k, start).extended_by_users(users)
+def test_people_of_whom_one_is_missing_leave_neighbours(k: int) -> None:
+    """A person adds 1 to each key of a set, of more than k keys too."""
+    people = list(combinations_with_replacement(subsets(4), 3))
+    for start, users in product(sketches_up_to(k, universe=4, highest=2 if k < 3 else 1), people):
+        longer = sketch_of(k, start).extended_by_people(users)
         for removed in range(len(users)):
-            shorter = sketch_of(k, start).extended_by_users(users[:removed] + users[removed + 1 :])
+            shorter = sketch_of(k, start).extended_by_people(users[:removed] + users[removed + 1 :])
             assert one_sided(longer.counters, shorter.counters), (start, users, removed)
 
 
@@ -162,7 +178,7 @@ def pamg_sketches(k: int, universe: int, longest: int) -> dict[Users, CompactSke
     sketches: dict[Users, CompactSketch] = {}
     for length in range(longest + 1):
         for users in product(subsets(universe), repeat=length):
-            sketches[users] = sketches[users[:-1]].extended_by_users(users[-1:]) if users else CompactSketch.empty(k)
+            sketches[users] = sketches[users[:-1]].extended_by_people(users[-1:]) if users else CompactSketch.empty(k)
     return sketches
 
 
@@ -194,7 +210,7 @@ def test_all_counters_may_differ_in_either_direction() -> None:
     """So no mechanism may count on fewer than k, nor on the direction."""
     full = CompactSketch(3, dict.fromkeys("abc", 1))
     assert full.extended([("d", 1)]).counters == {}  # one event more, and all counters are lower
-    assert full.extended_by_users(["abc"]).counters == dict.fromkeys("abc", 2)  # one user more, and all are higher
+    assert full.extended_by_people(["abc"]).counters == dict.fromkeys("abc", 2)  # one user more, and all are higher
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -236,7 +252,7 @@ def test_flattening_moves_one_counter_by_m_and_user_sets_by_at_most_one(k: int, 
     rest = [["x"]] * (m + more)
     with_user, without = flattened(k, [*cycle, extra, *rest]), flattened(k, [*cycle, *rest])
     assert with_user.counters["x"] - without.counters.get("x", 0) == m
-    longer, shorter = (CompactSketch.empty(k).extended_by_users([*cycle, *middle, *rest]) for middle in ([extra], []))
+    longer, shorter = (CompactSketch.empty(k).extended_by_people([*cycle, *middle, *rest]) for middle in ([extra], []))
     assert one_sided(longer.counters, shorter.counters)
     assert one_sided(pamg(k, [*cycle, extra, *rest]), pamg(k, [*cycle, *rest]))
 
@@ -261,7 +277,7 @@ def built(k: int, tree: object, true: Counter[str]) -> CompactSketch:
     for batch in tree:
         if isinstance(batch, tuple):
             true.update(key for user in batch for key in user)
-            sketch = sketch.extended_by_users(batch)
+            sketch = sketch.extended_by_people(batch)
         else:
             for key, count in batch:
                 true[key] += count
@@ -286,12 +302,12 @@ def test_estimates_are_at_most_m_over_k_plus_one_too_low_however_a_sketch_was_ma
 @given(st.integers(1, 4), st.dictionaries(keys, counts, max_size=4), event_batches)
 def test_counters_of_any_size_are_merged_exactly(k: int, stored: dict[str, int], events: list[tuple[str, int]]) -> None:
     start = CompactSketch(k, merge_oracle(k, stored))
-    batch: Counter[str] = Counter()
-    for key, count in events:
-        batch[key] += count
     folded = start.extended(events)
-    assert folded.counters == merge_oracle(k, start.counters, batch)
-    assert {type(count) for count in folded.counters.values()} <= {int}  # not NumPy's, which would wrap around
+    assert folded.counters == merged_one_by_one(k, start.counters, events)
+    merged = start.merged(CompactSketch(k, merge_oracle(k, dict(events))))
+    assert merged.counters == merge_oracle(k, start.counters, merge_oracle(k, dict(events)))
+    for sketch in (folded, merged):
+        assert {type(count) for count in sketch.counters.values()} <= {int}  # not NumPy's, which would wrap around
 
 
 @pytest.mark.parametrize("size", [2**61, 2**62 - 2, 2**62, 2**63 - 2, 2**63, 2**64, 2**200])
@@ -300,13 +316,33 @@ def test_the_change_to_unbounded_integers_is_seamless(size: int) -> None:
     assert merged.counters == {"a": 1, "b": size + 2}
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_the_order_inside_a_batch_does_not_matter(k: int) -> None:
-    start = CompactSketch(k, {"d": 2})
-    for events in permutations([("a", 2), ("b", 1), ("a", 1), ("c", 3)]):
-        assert start.extended(events) == start.extended([("c", 3), ("a", 3), ("b", 1)])
-    for users in permutations(["ab", "bc", "aa"]):
-        assert start.extended_by_users(users) == start.extended_by_users(["ab", "bc", "a"])
+@SMALL_K
+def test_items_may_be_cut_into_batches_anywhere(k: int) -> None:
+    start = CompactSketch(k, {"d": 2} if k == 1 else {"d": 2, "b": 1})
+    events = [("a", 2), ("b", 1), ("a", 1), ("c", 3), ("e", 1)]
+    sets = ["ab", "bc", "aa", "e", "dab"]
+    for cut in range(6):
+        assert start.extended(events[:cut]).extended(events[cut:]) == start.extended(events)
+        assert start.extended_by_people(sets[:cut]).extended_by_people(sets[cut:]) == start.extended_by_people(sets)
+
+
+def counted_first(sketch: CompactSketch, sets: Iterable[Collection[str]]) -> CompactSketch:
+    """A wrong fold: a whole request as one merge."""
+    total = Counter(key for keys in sets for key in set(keys))
+    return CompactSketch(sketch.k, merge_oracle(sketch.k, sketch.counters, total))
+
+
+def test_a_request_as_one_merge_would_let_one_person_move_a_counter_by_as_many_as_there_are_requests() -> None:
+    """Two people a request, and one person more in front: every later request is cut elsewhere."""
+    others = ["a"] * 400 + ["b", "c", "c", "b"] * 50
+    for fold, difference in ((counted_first, 99), (CompactSketch.extended_by_people, 1)):
+        counters = []
+        for people in (others, ["a", *others]):
+            sketch = CompactSketch.empty(1)
+            for at in range(0, len(people), 2):
+                sketch = fold(sketch, people[at : at + 2])
+            counters.append(sketch.counters.get("a", 0))
+        assert abs(counters[0] - counters[1]) == difference, counters
 
 
 @SMALL_K
@@ -314,7 +350,7 @@ def test_an_event_is_a_merge_with_a_sketch_of_one_key(k: int) -> None:
     for start, key in product(sketches_up_to(k, universe=3, highest=2), "abc"):
         sketch = sketch_of(k, start)
         assert sketch.extended([(key, 1)]) == sketch.merged(CompactSketch(k, {key: 1}))
-        assert sketch.extended([(key, 1)]) == sketch.extended_by_users([[key, key]])
+        assert sketch.extended([(key, 1)]) == sketch.extended_by_people([[key, key]])
 
 
 def test_a_stream_gives_its_positive_counters() -> None:
@@ -331,7 +367,7 @@ def test_sketches_of_different_k_are_not_merged() -> None:
 def test_folding_leaves_the_sketch_it_started_from_alone() -> None:
     sketch = CompactSketch(2, {"a": 2, "b": 1})
     sketch.extended([("c", 5)])
-    sketch.extended_by_users(["cd"])
+    sketch.extended_by_people(["cd"])
     sketch.merged(CompactSketch(2, {"c": 1}))
     assert sketch == CompactSketch(2, {"a": 2, "b": 1})
 

@@ -21,6 +21,7 @@ from app.core.sketches.state import (
     decode,
     decode_as,
     encode,
+    is_narrow_compact,
     narrow_stream_secret,
 )
 from app.core.sketches.stream import MAX_K, StreamSketch
@@ -79,7 +80,38 @@ GOLDEN_OFFSET = (
 )
 GOLDEN_COMPACT_SKETCH = CompactSketch(3, {"b": 7, "é": 300})
 GOLDEN_COMPACT = (
-    b"DSCR\x02\x02\x08\x00"
+    b"DSCR\x03\x02\x08\x00"  # version 3
+    b"\x03\x00\x00\x00\x02\x00\x00\x00"
+    b"\x01\x00\x00\x00\x30\x00\x00\x00"  # a room for each slot
+    b"\x20\x00\x00\x00\x00\x00\x00\x00"
+    b"\x00\x00\x00\x00\x00\x00\x00\x00"
+    b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"  # no secret: nothing is evicted
+    b"\x00\x00\x00\x00\x00\x00\x00\x00"
+    b"\x07\x00\x00\x00\x00\x00\x00\x00" + b"\x00\x00\x00\x00" + b"\x01\x00" + b"\x10\x00"
+    b"\x2c\x01\x00\x00\x00\x00\x00\x00" + b"\x10\x00\x00\x00" + b"\x02\x00" + b"\x10\x00"
+    b"\x00\x00\x00\x00\x00\x00\x00\x00" + b"\x00\x00\x00\x00" + b"\x00\x00" + b"\x00\x00"  # a free slot
+    b"b\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+    b"\xc3\xa9\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+    b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+)
+GOLDEN_HOLES_SKETCH = CompactSketch(3, {"a": 4})  # as the kernel leaves it, and `encode` does not
+GOLDEN_HOLES = (
+    b"DSCR\x03\x02\x08\x00"
+    b"\x03\x00\x00\x00\x01\x00\x00\x00"
+    b"\x01\x00\x00\x00\x30\x00\x00\x00"
+    b"\x20\x00\x00\x00\x00\x00\x00\x00"
+    b"\x03\x00\x00\x00\x00\x00\x00\x00"  # three times all counters were decremented
+    b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+    b"\x00\x00\x00\x00\x00\x00\x00\x00"
+    b"\x00\x00\x00\x00\x00\x00\x00\x00" + b"\x00\x00\x00\x00" + b"\x00\x00" + b"\x10\x00"  # free, with its room
+    b"\x07\x00\x00\x00\x00\x00\x00\x00" + b"\x10\x00\x00\x00" + b"\x01\x00" + b"\x10\x00"
+    b"\x00\x00\x00\x00\x00\x00\x00\x00" + b"\x00\x00\x00\x00" + b"\x00\x00" + b"\x00\x00"
+    b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+    b"a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+    b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+)
+PACKED_COMPACT = (
+    b"DSCR\x02\x02\x08\x00"  # version 2
     b"\x03\x00\x00\x00\x02\x00\x00\x00"
     b"\x01\x00\x00\x00\x20\x00\x00\x00"  # no more text than is used
     b"\x20\x00\x00\x00\x00\x00\x00\x00"
@@ -149,9 +181,10 @@ OLD_GOLDENS: dict[str, tuple[Sketch, bytes]] = {
     "compact": (CompactSketch(3, {"b": 7, "é": 300}), OLD_COMPACT),
     "summed": (SummedSketch(1, 513, {"b": 2**64, "é": 300}), OLD_SUMMED),
 }
-EVERY_STATE = [stored for _, stored in (*GOLDENS.values(), *OLD_GOLDENS.values())] + [GOLDEN_OFFSET]
+OTHERS = {"offset": GOLDEN_OFFSET, "holes": GOLDEN_HOLES, "packed compact": PACKED_COMPACT}
+EVERY_STATE = [*(stored for _, stored in (*GOLDENS.values(), *OLD_GOLDENS.values())), *OTHERS.values()]
 EACH_STATE = pytest.mark.parametrize(
-    "stored", EVERY_STATE, ids=[*GOLDENS, *(f"old {name}" for name in OLD_GOLDENS), "offset"]
+    "stored", EVERY_STATE, ids=[*GOLDENS, *(f"old {name}" for name in OLD_GOLDENS), *OTHERS]
 )
 
 keys = st.text(min_size=1, max_size=20) | st.sampled_from(["x" * 512, "é" * 256, "\0", "\0" * 17, "y" * 16, "y" * 17])
@@ -211,22 +244,34 @@ def test_the_largest_counters_and_the_longest_keys_are_kept() -> None:
 
 
 @pytest.mark.parametrize(("sketch", "stored"), GOLDENS.values(), ids=GOLDENS)
-def test_version_2_never_changes(sketch: Sketch, stored: bytes) -> None:
+def test_what_is_written_never_changes(sketch: Sketch, stored: bytes) -> None:
     """Databases hold these bytes. A change of the format takes the next version and keeps reading this one."""
     assert encode(sketch) == stored
     assert decode(stored) == sketch
 
 
-def test_a_counter_is_its_entry_minus_the_offset_wherever_its_key_lies() -> None:
-    assert decode(GOLDEN_OFFSET) == GOLDEN_OFFSET_SKETCH
-    assert decode(encode(GOLDEN_OFFSET_SKETCH)) == GOLDEN_OFFSET_SKETCH
+@pytest.mark.parametrize(
+    ("sketch", "stored"),
+    [(GOLDEN_OFFSET_SKETCH, GOLDEN_OFFSET), (GOLDEN_HOLES_SKETCH, GOLDEN_HOLES)],
+    ids=["stream", "compact"],
+)
+def test_a_counter_is_its_entry_minus_the_offset_wherever_its_key_lies(sketch: Sketch, stored: bytes) -> None:
+    assert decode(stored) == sketch
+    assert decode(encode(sketch)) == sketch
+
+
+def test_compact_sketches_of_version_2_are_still_read() -> None:
+    """They had no more slots and text than they used."""
+    assert decode(PACKED_COMPACT) == GOLDEN_COMPACT_SKETCH
+    assert not is_narrow_compact(PACKED_COMPACT)
+    assert by_column(PACKED_COMPACT) == by_slot(PACKED_COMPACT) == PACKED_COMPACT
 
 
 @pytest.mark.parametrize(("sketch", "stored"), OLD_GOLDENS.values(), ids=OLD_GOLDENS)
 def test_version_1_is_still_read(sketch: Sketch, stored: bytes) -> None:
     """Streams of that time evict in the plain order, and keep to it when they are stored anew."""
     assert decode(stored) == sketch
-    assert encode(sketch)[4] == 2
+    assert encode(sketch)[4] == (3 if isinstance(sketch, CompactSketch) else 2)
     assert decode(encode(sketch)) == sketch
 
 
@@ -247,10 +292,12 @@ def test_a_sketch_is_read_only_as_what_it_is() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 40), st.data())
-def test_the_size_of_a_stream_does_not_depend_on_how_many_short_keys_are_stored(k: int, data: st.DataObject) -> None:
+def test_the_size_does_not_depend_on_how_many_short_keys_are_stored(k: int, data: st.DataObject) -> None:
+    """Of a stream, and of a compact sketch."""
     short = st.text(min_size=1, max_size=16).filter(lambda key: len(key.encode()) <= ROOM)
     counters = data.draw(st.dictionaries(short, st.integers(1, 100), max_size=k))
     assert len(encode(StreamSketch(k, counters))) == len(encode(StreamSketch.empty(k))) == 64 + 32 * k
+    assert len(encode(CompactSketch(k, counters))) == len(encode(CompactSketch.empty(k))) == 64 + 32 * k
 
 
 def test_longer_keys_show_in_the_size_only_once_they_fill_the_text() -> None:
@@ -270,6 +317,13 @@ def test_the_kernel_gets_the_secret_of_narrow_keyed_streams_alone() -> None:
             assert narrow_stream_secret(stored) is None
     assert narrow_stream_secret(encode(replace(GOLDEN_SKETCH, order=PLAIN))) is None  # kept since version 1
     assert all(narrow_stream_secret(GOLDEN[:length]) is None for length in range(64))
+
+
+def test_the_kernel_works_in_narrow_compact_sketches_of_version_3_alone() -> None:
+    for stored in EVERY_STATE:
+        assert is_narrow_compact(stored) == (stored in (GOLDEN_COMPACT, GOLDEN_HOLES))
+    assert not is_narrow_compact(encode(CompactSketch(1, {"a": LARGEST_NARROW + 1})))
+    assert not any(is_narrow_compact(GOLDEN_COMPACT[:length]) for length in range(64))
 
 
 # How it is laid out where it is stored
@@ -295,14 +349,15 @@ def test_what_is_laid_out_by_column_is_read_back_exactly(sketch: Sketch) -> None
     stored = by_column(state)
     assert by_slot(stored) == by_slot(state) == state
     assert by_column(stored) == stored
-    assert (stored != state) == (narrow_stream_secret(state) is not None)
+    assert (stored != state) == (narrow_stream_secret(state) is not None or is_narrow_compact(state))
 
 
 def test_only_who_asks_for_slots_reads_columns() -> None:
     """What took them for slots would read other counters."""
-    for state in (GOLDEN, GOLDEN_OFFSET):
+    for state in (GOLDEN, GOLDEN_OFFSET, GOLDEN_COMPACT, GOLDEN_HOLES):
         assert refused(by_column(state))
         assert narrow_stream_secret(by_column(state)) is None
+        assert not is_narrow_compact(by_column(state))
 
 
 def test_columns_that_end_early_or_go_on_are_refused() -> None:
@@ -312,12 +367,12 @@ def test_columns_that_end_early_or_go_on_are_refused() -> None:
         except BadState:
             return True
 
-    stored = by_column(GOLDEN)
-    assert not refused_by_slot(stored)
-    assert all(refused_by_slot(stored[:length]) for length in range(len(stored)))
-    assert all(refused_by_slot(stored + more) for more in (b"\0", b"a", bytes(16), bytes(64), stored))
-    for k in (0, 2, 4, 2**32 - 1):
-        assert refused_by_slot(stored[:8] + struct.pack("<I", k) + stored[12:])
+    for stored in (by_column(GOLDEN), by_column(GOLDEN_COMPACT)):
+        assert not refused_by_slot(stored)
+        assert all(refused_by_slot(stored[:length]) for length in range(len(stored)))
+        assert all(refused_by_slot(stored + more) for more in (b"\0", b"a", bytes(16), bytes(64), stored))
+        for k in (0, 2, 4, 2**32 - 1):
+            assert refused_by_slot(stored[:8] + struct.pack("<I", k) + stored[12:])
 
 
 # What is refused
@@ -367,18 +422,19 @@ def raw(
     slots: list[tuple[int, int, int]] | None = None,
     unused: int | None = None,
 ) -> bytes:
-    """Version 2 by hand, so that it can be written wrongly: each key in a room of 16 bytes, all entries equal."""
+    """By hand, so that it can be written wrongly: each key in a room of 16 bytes, all entries equal."""
+    fixed = family == 1 or version == 3  # k slots
     places = [(ROOM * at, len(text), ROOM) for at, text in enumerate(texts)] if slots is None else slots
     text = b"".join(text.ljust(ROOM, b"\0") for text in texts)
     used = len(text) if used is None else used
-    size = (max(len(text), k * ROOM) if family == 1 else len(text)) if size is None else size
+    size = (max(len(text), k * ROOM) if fixed else len(text)) if size is None else size
     header = struct.pack(
         "<4sBBBBIIIIIIQ16sQ",
         *(magic, version, family, width, zero, k, len(places) if stored is None else stored),
         *(sources, size, used, zeros, offset, secret, end),
     )
     filled = b"".join(entry.to_bytes(width, "little") + struct.pack("<IHH", *place) for place in places)
-    unused = (max(k - len(places), 0) if family == 1 else 0) if unused is None else unused
+    unused = (max(k - len(places), 0) if fixed else 0) if unused is None else unused
     return header + filled + bytes((width + 8) * unused) + text.ljust(size, b"\0")
 
 
@@ -392,6 +448,10 @@ def test_what_is_written_by_hand_is_read_when_it_is_right() -> None:
     assert decode(raw(b"a", b"b", b"c", entry=5, offset=5)) == StreamSketch(3, zeros)
     assert decode(raw(b"a", b"b", b"c", entry=6, offset=5, secret=SECRET)) == StreamSketch(3, abc, Order(SECRET))
     assert decode(raw(b"a", b"b", b"c", family=2)) == CompactSketch(3, abc)
+    assert decode(raw(b"a", b"b", b"c", family=2, version=3, k=5)) == CompactSketch(5, abc)
+    assert decode(raw(b"a", b"b", b"c", family=2, version=3, entry=6, offset=5)) == CompactSketch(3, abc)
+    holes = raw(b"a", b"b", family=2, version=3, slots=[(0, 0, 16), (0, 1, 16), (0, 0, 0)], stored=1)
+    assert decode(holes) == CompactSketch(3, {"a": 1})
     assert decode(raw(b"a", b"b", b"c", family=3, k=2, sources=2)) == SummedSketch(2, 2, abc)
     assert decode(raw(b"a", b"b", k=4)) == decode(raw(b"a", b"b", k=4, size=128)) == StreamSketch(4, {"a": 1, "b": 1})
     assert decode(raw(b"a", slots=[(15, 1, 1)])) == StreamSketch(3, {"\0": 1})
@@ -436,7 +496,14 @@ WRONG = {
     "a summed sketch of no source": raw(b"a", family=3, sources=0),
     "a compact sketch with a secret": raw(b"a", family=2, secret=SECRET),
     "a summed sketch with a secret": raw(b"a", family=3, secret=SECRET),
-    "a compact sketch with an offset": raw(b"a", family=2, entry=2, offset=1),
+    "a compact sketch of version 2 with an offset": raw(b"a", family=2, entry=2, offset=1),
+    "a wide compact sketch with an offset": raw(b"a", family=2, version=3, width=16, entry=2, offset=1),
+    "a compact sketch with a counter at the offset": raw(b"a", family=2, version=3, entry=2, offset=2),
+    "version 3 of a sum": raw(b"a", family=3, version=3),
+    "a compact sketch with a slot too few": raw(b"a", family=2, version=3, unused=1),
+    "a compact sketch with fewer keys than announced": raw(b"a", family=2, version=3, stored=2),
+    "a compact sketch with more keys than announced": raw(b"a", b"b", family=2, version=3, stored=1),
+    "a compact sketch with a text without room for each slot": raw(b"a", family=2, version=3, size=32),
     "a summed sketch with an offset": raw(b"a", family=3, entry=2, offset=1),
     "a wide stream with an offset": raw(b"a", k=1, width=16, entry=2, offset=1),
     "an offset while a slot is empty": raw(b"a", entry=2, offset=1),
