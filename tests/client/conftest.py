@@ -1,7 +1,11 @@
 """One server for all of these tests, and the commands as they are typed."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +15,8 @@ from uuid import uuid4
 import pytest
 
 from app.cli import main
+from app.store.database import Database
+from tests import books
 from tests.conftest import ADMIN_KEY
 from tests.server import Server, running
 
@@ -30,10 +36,15 @@ Discreet = Callable[..., Done]
 
 
 @pytest.fixture(scope="session")
-def server(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server_database_url(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("client") / "discreet.db"
     shutil.copy(migrated_sqlite, path)
-    with running(f"sqlite:///{path}") as server:
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture(scope="session")
+def server(server_database_url: str) -> Iterator[Server]:
+    with running(server_database_url) as server:
         yield server
 
 
@@ -71,6 +82,17 @@ def sketch(discreet: Discreet) -> str:
     return name
 
 
+@pytest.fixture
+def sketch_of_users(discreet: Discreet, sketch: str) -> str:
+    """The name of a new one that counts sets of up to two keys, paid from the budget of `sketch`."""
+    name = f"{sketch}-people"
+    made = discreet(
+        "sketches", "create", name, "--k", "64", "--ledger", sketch, "--unit", "user", "--max-contributions", "2"
+    )
+    assert made.status == 0
+    return name
+
+
 Counts = Callable[[str], dict[str, int]]
 
 
@@ -83,3 +105,30 @@ def counts(discreet: Discreet) -> Counts:
         return {bar["key"]: bar["count"] for bar in told.document["histogram"]}
 
     return released
+
+
+@pytest.fixture
+def counters(server_database_url: str) -> Iterator[Counts]:
+    """The counters of a sketch as the server has stored them, read from its database."""
+    database = Database(server_database_url)
+    yield lambda sketch: books.counters(database, sketch)
+    database.close()
+
+
+def ingesting(server: Server, *arguments: str) -> subprocess.Popen[bytes]:
+    """`discreet ingest` as a process of its own, to be fed, interrupted and killed."""
+    environment = {**os.environ, "DISCREET_URL": server.url, "DISCREET_KEY": ADMIN_KEY}
+    command = [sys.executable, "-m", "app.cli", "ingest", *arguments]
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=_interruptible,
+    )
+
+
+def _interruptible() -> None:
+    """Also where the tests run in the background of a shell, which has its children ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
