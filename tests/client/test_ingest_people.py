@@ -1,7 +1,6 @@
 """A sketch of users is sent whole people: what is sent of one person follows from that person's rows alone."""
 
 import json
-import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -362,14 +361,18 @@ def _wait_until(true: Callable[[], bool]) -> None:
 # Two worlds
 
 
-def _worlds() -> tuple[Rows, Rows]:
-    """Rows of people, sorted, without and with one person more, who comes first. Two in three have one key, the same."""
-    draw = random.Random(7)
-    rows = [
-        (f"u{n:03}", "/home" if n % 3 else f"/{draw.randrange(40)}")
-        for n in range(300)
-        for _ in range(draw.randint(1, 12))
-    ]
+def _worlds(batch: int) -> tuple[Rows, Rows]:
+    """Rows of people, sorted, without and with one person more, who comes first and so moves every cut.
+
+    Two requests of people who saw one page, the same, are followed by one of people with twenty pages each that nobody
+    else saw. A server that folded each request as a whole would take one count from "/home" for all the strangers of a
+    request together; one person more puts the strangers of each request into two, and so takes another count each time.
+    """
+    rows = []
+    for n in range(30 * batch):
+        saw_the_same = n // batch % 3 < 2
+        pages = ["/home", "/home"] if saw_the_same else [f"/{n}/{page}" for page in range(20)]
+        rows += [(f"u{n:04}", page) for page in pages]
     return rows, [("a", "/home"), ("a", "/x"), *rows]
 
 
@@ -378,7 +381,7 @@ def test_one_person_more_changes_nothing_else_of_what_is_sent(
     discreet: Discreet, sketch_of_users: str, sent: Sent, tmp_path: Path, batch: int
 ) -> None:
     everybody = []
-    for number, rows in enumerate(_worlds()):
+    for number, rows in enumerate(_worlds(batch)):
         file = tmp_path / f"{number}.csv"
         file.write_text(_csv(rows))
         sent.clear()
@@ -395,10 +398,10 @@ def test_one_person_more_moves_stored_counters_by_one_and_in_one_direction(
 ) -> None:
     """cor:merged-user-level, through the whole way from a file to the database, wherever requests are cut."""
     stored = []
-    for number, rows in enumerate(_worlds()):
+    for number, rows in enumerate(_worlds(batch)):
         file, name = tmp_path / f"{number}.csv", f"{sketch}-{number}"
         file.write_text(_csv(rows))
-        parameters = ("--k", str(k), "--ledger", sketch, "--unit", "user", "--max-contributions", "8")
+        parameters = ("--k", str(k), "--ledger", sketch, "--unit", "user", "--max-contributions", "20")
         assert discreet("sketches", "create", name, *parameters).status == 0
         assert discreet("ingest", str(file), "--sketch", name, "--batch", str(batch)).status == 0
         stored.append(counters(name))
