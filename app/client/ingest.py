@@ -51,8 +51,10 @@ class Broken(Failure):
 
 
 def send(api: Api, job: Job, progress: Progress) -> Sent:
+    """Send the files, one after the other. Files of people are checked first, all of them."""
     reader = _Reader(job, cache(lambda: takes_people(api, job.sketch)))
     _check(reader, progress)
+    progress.begin(job.sketch)
     sent = Sent()
     for position, name in enumerate(job.files, start=1):
         prefix, place = (job.resume_key, position) if job.resume_key else (_prefix(name, job), 1)
@@ -197,9 +199,12 @@ def _told(job: Job, name: str, prefix: str, line: int | None, reason: str, sent:
 
 def _told_unsorted(name: str, unsorted: OutOfOrder, sent: Sent) -> str:
     """Sorted rows make other batches, so no resume key leads on from here."""
+    if not sent.batches:
+        return f"{_place(name, unsorted.line)}{unsorted.reason} Nothing was sent."
     return (
         f"{_place(name, unsorted.line)}{unsorted.reason} {sent} before it are counted. To go on, send all the sorted "
-        "rows anew: unless the sketch was made with --enforcement declared, nobody is counted twice."
+        "rows anew: unless the sketch was made with --enforcement declared, whoever is counted already stays as "
+        "they were counted, and nobody is counted twice."
     )
 
 

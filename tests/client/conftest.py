@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from uuid import uuid4
 import pytest
 
 from app.cli import main
+from app.client.connection import Answer, Api
 from app.store.database import Database
 from tests import books
 from tests.conftest import ADMIN_KEY
@@ -132,3 +133,35 @@ def ingesting(server: Server, *arguments: str) -> subprocess.Popen[bytes]:
 def _interruptible() -> None:
     """Also where the tests run in the background of a shell, which has its children ignore Ctrl-C."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Rows of people, and what is sent of them
+
+Rows = Sequence[tuple[str, str]]  # (user, key)
+Sent = list[dict[str, Any]]
+
+
+def as_csv(rows: Iterable[tuple[str, str]]) -> str:
+    return "user,key\n" + "".join(f"{user},{key}\n" for user, key in rows)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
+    """The documents that the commands of this test send as events, retries included. Probes are left out."""
+    documents: Sent = []
+    once = Api._once
+
+    def recorded(api: Api, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answer:
+        if method == "POST" and target.endswith("/events") and body != b'{"users": []}':
+            assert headers["Content-Type"] == "application/json"
+            documents.append(json.loads(body or b""))
+        return once(api, method, target, body, headers)
+
+    monkeypatch.setattr(Api, "_once", recorded)
+    return documents
+
+
+def everybody(sent: Sent) -> list[dict[str, Any]]:
+    """The people of all requests, one after the other."""
+    assert all(document.keys() == {"users"} for document in sent)
+    return [person for document in sent for person in document["users"]]

@@ -231,9 +231,10 @@ def test_an_interrupt_says_how_to_go_on(discreet: Discreet, server: Server, sket
 
 
 @contextmanager
-def _stub(*answers: int | None) -> Iterator[tuple[str, list[str]]]:
+def _stub(*answers: int | None) -> Iterator[tuple[str, list[str | None]]]:
     """A server that gives these answers, one a request, then 200; None: it hangs up. And the keys that it saw."""
-    left, seen = list(answers), []
+    left: list[int | None] = list(answers)
+    seen: list[str | None] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -276,6 +277,16 @@ def test_a_busy_server_and_a_lost_connection_are_tried_again(discreet: Discreet,
     assert (sent.status, sent.out) == (0, "2 events in 2 batches are in views.\n")
     assert len(seen) == 5
     assert len(set(seen)) == 2  # each batch again under its own key
+
+
+def test_a_busy_server_is_asked_again_for_the_unit(discreet: Discreet, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"user,key\nann,/a\n")
+    with _stub(503, None, 200) as (url, seen):
+        sent = discreet("ingest", str(tmp_path / "a.csv"), "--sketch", "views", "--url", url)
+    assert (sent.status, sent.out) == (0, "1 people in 1 batches are in views.\n")
+    assert seen[:3] == [None] * 3  # an empty batch counts nothing, so it needs no idempotency key
+    assert len(seen) == 4
+    assert seen[3] is not None
 
 
 def test_patience_ends_and_some_refusals_are_final(discreet: Discreet, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,8 @@ from app.client.batches import MOST_ITEMS
 from app.client.connection import Answer, Api
 from app.core.comparison import MOST_CONTRIBUTIONS
 from app.settings import Settings
-from tests.client.conftest import Counts, Discreet, ingesting
+from tests.client.conftest import Counts, Discreet, Rows, Sent, as_csv, everybody, ingesting
 from tests.server import Server
-
-Rows = Sequence[tuple[str, str]]  # (user, key)
-Sent = list[dict[str, Any]]
 
 SORTED: Rows = [("ann", "/a"), ("ann", "/b"), ("ann", "/a"), ("bob", "/b"), ("cid", "/c"), ("cid", "/a")]
 PEOPLE = [
@@ -26,26 +23,6 @@ PEOPLE = [
     {"user": "bob", "keys": ["/b"]},
     {"user": "cid", "keys": ["/c", "/a"]},
 ]
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
-    """The documents that the commands of this test send as events, retries included. Probes are left out."""
-    documents: Sent = []
-    once = Api._once
-
-    def recorded(api: Api, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answer:
-        if method == "POST" and target.endswith("/events") and body != b'{"users": []}':
-            assert headers["Content-Type"] == "application/json"
-            documents.append(json.loads(body or b""))
-        return once(api, method, target, body, headers)
-
-    monkeypatch.setattr(Api, "_once", recorded)
-    return documents
-
-
-def _csv(rows: Iterable[tuple[str, str]]) -> str:
-    return "user,key\n" + "".join(f"{user},{key}\n" for user, key in rows)
 
 
 def _ndjson(rows: Iterable[tuple[str, str]]) -> str:
@@ -59,12 +36,6 @@ def _parquet(path: Path, rows: Rows) -> None:
     parquet.write_table(pa.table({"user": [user for user, _ in rows], "key": [key for _, key in rows]}), path)
 
 
-def _everybody(sent: Sent) -> list[dict[str, Any]]:
-    """The people of all requests, one after the other."""
-    assert all(document.keys() == {"users"} for document in sent)
-    return [person for document in sent for person in document["users"]]
-
-
 # What is sent
 
 
@@ -76,7 +47,7 @@ def test_rows_become_people_and_the_receipt_counts_people(
     if name.endswith("parquet"):
         _parquet(file, SORTED)
     else:
-        file.write_text((_csv if name.endswith("csv") else _ndjson)(SORTED))
+        file.write_text((as_csv if name.endswith("csv") else _ndjson)(SORTED))
     command = ("ingest", str(file), "--sketch", sketch_of_users, "--batch", "2")
     told = discreet(*command)
     assert (told.status, told.err) == (0, "")
@@ -100,7 +71,7 @@ def test_a_sketch_of_events_gets_rows_in_the_order_of_the_file(
     discreet: Discreet, sketch: str, counters: Counts, sent: Sent, tmp_path: Path
 ) -> None:
     file = tmp_path / "rows.csv"
-    file.write_text(_csv(reversed(SORTED)))
+    file.write_text(as_csv(reversed(SORTED)))
     assert discreet("ingest", str(file), "--sketch", sketch, "--batch", "4").out.startswith("6 events in 2 batches")
     items = [{"key": key, "user": user} for user, key in reversed(SORTED)]
     assert sent == [{"events": items[:4]}, {"events": items[4:]}]
@@ -113,10 +84,10 @@ def test_no_person_is_split_over_two_requests(
 ) -> None:
     rows = [(f"u{n:02}", f"/{key}") for n in range(10) for key in range(1 + 7 * (n % 3))]
     file = tmp_path / "people.csv"
-    file.write_text(_csv(rows))
+    file.write_text(as_csv(rows))
     assert discreet("ingest", str(file), "--sketch", sketch_of_users, "--batch", str(batch)).status == 0
     assert [len(document["users"]) for document in sent[:-1]] == [batch] * (len(sent) - 1)
-    assert _everybody(sent) == [
+    assert everybody(sent) == [
         {"user": f"u{n:02}", "keys": [f"/{key}" for key in range(1 + 7 * (n % 3))]} for n in range(10)
     ]
 
@@ -126,10 +97,10 @@ def test_a_person_with_very_many_rows_stays_one_item_of_bounded_size(
 ) -> None:
     many = [("bob", f"/{n % 2_000}") for n in range(100_001)]
     file = tmp_path / "people.csv"
-    file.write_text(_csv([("ann", "/0"), *many, ("cid", "/1")]))
+    file.write_text(as_csv([("ann", "/0"), *many, ("cid", "/1")]))
     told = discreet("ingest", str(file), "--sketch", sketch_of_users)
     assert (told.status, told.err) == (0, "")
-    ann, bob, cid = _everybody(sent)
+    ann, bob, cid = everybody(sent)
     assert (ann["user"], bob["user"], cid["user"]) == ("ann", "bob", "cid")
     assert bob["keys"] == [f"/{n}" for n in range(MOST_CONTRIBUTIONS)]
     assert counters(sketch_of_users) == {"/0": 2, "/1": 2}
@@ -140,7 +111,7 @@ def test_a_request_ends_before_its_keys_are_more_than_a_server_takes(
 ) -> None:
     rows = [(f"u{n:03}", f"/{key}") for n in range(150) for key in range(900)]
     file = tmp_path / "people.csv"
-    file.write_text(_csv(rows))
+    file.write_text(as_csv(rows))
     assert discreet("ingest", str(file), "--sketch", sketch_of_users).out.startswith("150 people in 2 batches")
     assert [len(document["users"]) for document in sent] == [111, 39]  # 112 would have 100,800 keys
 
@@ -182,10 +153,10 @@ def test_a_file_is_sorted_as_text_or_as_numbers(
     discreet: Discreet, sketch_of_users: str, sent: Sent, tmp_path: Path, users: list[str]
 ) -> None:
     file = tmp_path / "people.csv"
-    file.write_text(_csv((user, key) for user in users for key in ("/a", "/b")))
+    file.write_text(as_csv((user, key) for user in users for key in ("/a", "/b")))
     told = discreet("ingest", str(file), "--sketch", sketch_of_users)
     assert (told.status, told.err) == (0, "")
-    assert [person["user"] for person in _everybody(sent)] == users
+    assert [person["user"] for person in everybody(sent)] == users
 
 
 @pytest.mark.parametrize(
@@ -206,12 +177,12 @@ def test_nothing_is_sent_of_a_file_that_is_not_sorted(
     discreet: Discreet, sketch_of_users: str, sent: Sent, tmp_path: Path, users: list[str], line: int, name: str
 ) -> None:
     good, bad = tmp_path / "good.csv", tmp_path / name
-    good.write_text(_csv(SORTED))
+    good.write_text(as_csv(SORTED))
     rows = [(user, "/a") for user in users]
     if name.endswith("parquet"):
         _parquet(bad, rows)
     else:
-        bad.write_text((_csv if name.endswith("csv") else _ndjson)(rows))
+        bad.write_text((as_csv if name.endswith("csv") else _ndjson)(rows))
     refused = discreet("ingest", str(good), str(bad), "--sketch", sketch_of_users, "--batch", "1")
     assert (refused.status, sent) == (1, [])
     place = line if name.endswith("csv") else line - 1  # after a header, or without
@@ -225,16 +196,20 @@ def test_of_standard_input_the_order_is_checked_on_the_way(
     discreet: Discreet, server: Server, sketch_of_users: str, counters: Counts
 ) -> None:
     whole = ingesting(server, "-", "--sketch", sketch_of_users, "--batch", "1")
-    out, err = whole.communicate(_csv(SORTED).encode(), timeout=30)
+    out, err = whole.communicate(as_csv(SORTED).encode(), timeout=30)
     assert (out, err) == (f"3 people in 3 batches are in {sketch_of_users}.\n".encode(), b"")
     broken = ingesting(server, "-", "--sketch", sketch_of_users, "--batch", "1")
     rows = [("dan", "/d"), ("eve", "/d"), ("fay", "/d"), ("dan", "/e"), ("gil", "/d")]
-    out, err = broken.communicate(_csv(rows).encode(), timeout=30)
+    out, err = broken.communicate(as_csv(rows).encode(), timeout=30)
     assert broken.returncode == 1
     assert b"standard input, line 5: the rows are not sorted by user" in err
     assert b"3 people in 3 batches before it are counted" in err
     assert b"--resume-key" not in err  # sorted rows make other batches
     assert counters(sketch_of_users) == {"/a": 2, "/b": 2, "/c": 1, "/d": 3}
+    at_once = ingesting(server, "-", "--sketch", sketch_of_users)
+    out, err = at_once.communicate(as_csv(rows).encode(), timeout=30)
+    assert (at_once.returncode, out) == (1, b"")
+    assert err.endswith(b"Nothing was sent.\n")
 
 
 # What cannot be sent
@@ -288,7 +263,7 @@ def test_of_a_person_that_the_service_refuses_the_first_line_is_named(
     parameters = ("--k", "64", "--ledger", sketch, "--unit", "user", "--universe-file", str(keys))
     assert discreet("sketches", "create", name, *parameters).status == 0
     file = tmp_path / "people.csv"
-    file.write_text(_csv([("ann", "/a"), ("ann", "/b"), ("bob", "/a"), ("bob", "/x"), ("cid", "/a")]))
+    file.write_text(as_csv([("ann", "/a"), ("ann", "/b"), ("bob", "/a"), ("bob", "/x"), ("cid", "/a")]))
     refused = discreet("ingest", str(file), "--sketch", name, "--batch", "1")
     assert f"{file}, line 4: of the person whose rows begin here, the key is not in the" in refused.err
     assert "1 people in 1 batches before it are counted" in refused.err
@@ -302,7 +277,7 @@ def test_a_key_that_may_only_ingest_is_enough(
 ) -> None:
     made = discreet("keys", "create", "sender", "--scope", "ingest", "--sketches", sketch_of_users, "--json").document
     file = tmp_path / "people.csv"
-    file.write_text(_csv(SORTED))
+    file.write_text(as_csv(SORTED))
     told = discreet("ingest", str(file), "--sketch", sketch_of_users, "--key", made["secret"])
     assert (told.status, told.err) == (0, "")
     assert counters(sketch_of_users) == {"/a": 2, "/b": 2, "/c": 1}
@@ -333,7 +308,7 @@ def test_killed_in_the_middle_and_run_again_each_person_is_sent_once(
     name = f"{sketch}-trusting"  # counts a person again who is sent again, so that it would be seen
     parameters = ("--k", "64", "--ledger", sketch, "--unit", "user", "--enforcement", "declared")
     assert discreet("sketches", "create", name, *parameters, "--max-contributions", "3").status == 0
-    rows = _csv((f"u{n:04}", f"/{key}") for n in range(1_000) for key in range(3)).encode()
+    rows = as_csv((f"u{n:04}", f"/{key}") for n in range(1_000) for key in range(3)).encode()
     arguments = ("-", "--sketch", name, "--batch", "100", "--resume-key", "tuesday")
     broken = ingesting(server, *arguments)
     assert broken.stdin
@@ -356,56 +331,3 @@ def _wait_until(true: Callable[[], bool]) -> None:
             return
         time.sleep(0.1)
     raise AssertionError("it did not happen")
-
-
-# Two worlds
-
-
-def _worlds(batch: int) -> tuple[Rows, Rows]:
-    """Rows of people, sorted, without and with one person more, who comes first and so moves every cut.
-
-    Two requests of people who saw one page, the same, are followed by one of people with twenty pages each that nobody
-    else saw. A server that folded each request as a whole would take one count from "/home" for all the strangers of a
-    request together; one person more puts the strangers of each request into two, and so takes another count each time.
-    """
-    rows = []
-    for n in range(30 * batch):
-        saw_the_same = n // batch % 3 < 2
-        pages = ["/home", "/home"] if saw_the_same else [f"/{n}/{page}" for page in range(20)]
-        rows += [(f"u{n:04}", page) for page in pages]
-    return rows, [("a", "/home"), ("a", "/x"), *rows]
-
-
-@pytest.mark.parametrize("batch", [1, 2, 7, 100])
-def test_one_person_more_changes_nothing_else_of_what_is_sent(
-    discreet: Discreet, sketch_of_users: str, sent: Sent, tmp_path: Path, batch: int
-) -> None:
-    everybody = []
-    for number, rows in enumerate(_worlds(batch)):
-        file = tmp_path / f"{number}.csv"
-        file.write_text(_csv(rows))
-        sent.clear()
-        assert discreet("ingest", str(file), "--sketch", sketch_of_users, "--batch", str(batch)).status == 0
-        everybody.append(_everybody(sent))
-    without, with_one = everybody
-    assert with_one == [{"user": "a", "keys": ["/home", "/x"]}, *without]
-
-
-@pytest.mark.parametrize("batch", [1, 2, 7, 100])
-@pytest.mark.parametrize("k", [1, 16])
-def test_one_person_more_moves_stored_counters_by_one_and_in_one_direction(
-    discreet: Discreet, sketch: str, counters: Counts, tmp_path: Path, k: int, batch: int
-) -> None:
-    """cor:merged-user-level, through the whole way from a file to the database, wherever requests are cut."""
-    stored = []
-    for number, rows in enumerate(_worlds(batch)):
-        file, name = tmp_path / f"{number}.csv", f"{sketch}-{number}"
-        file.write_text(_csv(rows))
-        parameters = ("--k", str(k), "--ledger", sketch, "--unit", "user", "--max-contributions", "20")
-        assert discreet("sketches", "create", name, *parameters).status == 0
-        assert discreet("ingest", str(file), "--sketch", name, "--batch", str(batch)).status == 0
-        stored.append(counters(name))
-    without, with_one = stored
-    assert without
-    moved = {with_one.get(key, 0) - without.get(key, 0) for key in without.keys() | with_one.keys()}
-    assert moved <= {0, 1} or moved <= {0, -1}
