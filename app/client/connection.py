@@ -112,8 +112,10 @@ class Api:
         content_type: str = JSON,
         accept: str = JSON,
         request_key: str | None = None,
+        repeatable: bool = False,
     ) -> Answer:
-        """A problem is raised. A request that is safe to repeat is repeated, until the patience is over."""
+        """A problem is raised. A request that is safe to repeat is repeated, until the patience is over: reading,
+        writing the same again, what has an idempotency key, and what the caller calls repeatable."""
         if self.key is None:
             raise Misuse("No key: set DISCREET_KEY to an API key of the server, or give --key.")
         given = {name: value for name, value in (query or {}).items() if value is not None}
@@ -123,7 +125,7 @@ class Api:
             headers["Content-Type"] = content_type
         if request_key is not None:
             headers["Idempotency-Key"] = request_key
-        if method in _REPEATABLE or request_key is not None:
+        if repeatable or method in _REPEATABLE or request_key is not None:
             return _accepted(self._patiently(method, target, body, headers))
         return _accepted(self._once(method, target, body, headers))
 

@@ -4,23 +4,22 @@ A batch is a function of the file, the columns and the batch size alone, so the 
 under the same keys, and the service counts each once. Nothing is remembered here.
 """
 
-import csv
 import hashlib
-import io
 import json
 import secrets
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 
-from app.client.connection import JSON, Api, Problem, at
+from app.client.batches import Batch, batches
+from app.client.connection import Api, Problem, at
 from app.client.failures import Failure
+from app.client.people import OutOfOrder, gathered, takes_people
 from app.client.progress import Progress
 from app.client.readers import BadRow, Columns, Item, Placed, items
-from app.client.sources import STDIN, identity, opened
-
-_MOST_BYTES = 8 * 1024 * 1024  # of keys and users in a batch: half of what a server takes by default
-_ITEM_BYTES = 32
-_MOST_ITEMS = 100_000
+from app.client.sources import STDIN, Source, identity, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +36,14 @@ class Job:
 
 @dataclass(slots=True)
 class Sent:
-    events: int = 0
+    """What the server has accepted."""
+
+    items: int = 0
     batches: int = 0
+    counted: str = "events"  # what an item is: "people" once a batch of them was sent
 
-
-@dataclass(slots=True)
-class _Batch:
-    items: list[Item] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-    size: int = 0
-
-    def add(self, line: int, item: Item) -> None:
-        self.items.append(item)
-        self.lines.append(line)
-        self.size += _ITEM_BYTES + _letters(item)
-
-    def body(self) -> tuple[str, bytes]:
-        """Content type and bytes. Named people without counts go as a table, which sketches of both units take."""
-        kinds = {type(item) if isinstance(item, str) else frozenset(item) for item in self.items}
-        if kinds == {frozenset({"key", "user"})}:
-            return "text/csv", _table(self.items)
-        member = "users" if any("keys" in kind for kind in kinds if isinstance(kind, frozenset)) else "events"
-        return JSON, json.dumps({member: self.items}, ensure_ascii=False).encode()
+    def __str__(self) -> str:
+        return f"{self.items:,} {self.counted} in {self.batches:,} batches"
 
 
 class Broken(Failure):
@@ -66,13 +51,17 @@ class Broken(Failure):
 
 
 def send(api: Api, job: Job, progress: Progress) -> Sent:
-    for name in job.files:
-        identity(name)  # what is missing is said before anything is sent
+    """Send the files, one after the other. Files of people are checked first, all of them."""
+    reader = _Reader(job, cache(lambda: takes_people(api, job.sketch)))
+    _check(reader, progress)
+    progress.begin(job.sketch)
     sent = Sent()
     for position, name in enumerate(job.files, start=1):
         prefix, place = (job.resume_key, position) if job.resume_key else (_prefix(name, job), 1)
         try:
-            _send_file(api, job, name, f"{prefix}-{place}", progress, sent)
+            _send_file(api, reader, name, f"{prefix}-{place}", progress, sent)
+        except OutOfOrder as unsorted:
+            raise Broken(_told_unsorted(name, unsorted, sent)) from None
         except BadRow as bad:
             raise Broken(_told(job, name, prefix, bad.line, bad.reason, sent)) from None
         except _Refused as refused:
@@ -84,29 +73,68 @@ def send(api: Api, job: Job, progress: Progress) -> Sent:
     return sent
 
 
-def _send_file(api: Api, job: Job, name: str, prefix: str, progress: Progress, sent: Sent) -> None:
+# Reading
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads files as the items that the sketch takes."""
+
+    job: Job
+    sketch_takes_people: Callable[[], bool]  # asks the server, so it is called only where the answer matters
+
+    def read(self, source: Source) -> tuple[Iterator[Placed], bool]:
+        """The items of a file, and whether they are people gathered from its rows, which then must be sorted."""
+        placed = items(source, self.job.form, self.job.columns)
+        first = next(placed, None)
+        if first is None:
+            return placed, False
+        placed = chain([first], placed)
+        if not _is_row_of_somebody(first[1], self.job.columns) or not self.sketch_takes_people():
+            return placed, False
+        if self.job.columns.count:
+            raise Failure(
+                "A sketch of users counts each key of a person once, not how often: leave out --count-column."
+            )
+        return gathered(placed), True
+
+
+def _is_row_of_somebody(item: Item, columns: Columns) -> bool:
+    """A row of (user, key), unlike a key alone or a whole person with their `keys`."""
+    if isinstance(item, str):
+        return columns.user is not None  # the user is empty in this row
+    return "key" in item and (columns.user is not None or "user" in item)
+
+
+def _check(reader: _Reader, progress: Progress) -> None:
+    """Find what can be found before anything is sent: missing files, and files of people that are not sorted."""
+    regular = [name for name in reader.job.files if identity(name) is not None]  # the others can be read only once
+    for name in regular:
+        try:
+            with opened(name) as source:
+                people, are_gathered = reader.read(source)
+                if are_gathered:
+                    progress.say("checking that the rows are sorted by user")
+                    deque(people, maxlen=0)  # read to the end, keeping nothing
+        except BadRow as bad:
+            raise Failure(f"{_place(name, bad.line)}{bad.reason} Nothing was sent.") from None
+
+
+# Sending
+
+
+def _send_file(api: Api, reader: _Reader, name: str, prefix: str, progress: Progress, sent: Sent) -> None:
     with opened(name) as source:
-        for number, batch in enumerate(_batches(items(source, job.form, job.columns), job.batch), start=1):
-            accepted = _send_batch(api, job.sketch, batch, f"{prefix}-{number}")
-            sent.events += accepted
+        placed, are_gathered = reader.read(source)
+        for number, batch in enumerate(batches(placed, reader.job.batch), start=1):
+            try:
+                accepted = _send_batch(api, reader.job.sketch, batch, f"{prefix}-{number}")
+            except _Refused as refused:
+                raise refused.of_a_person() if are_gathered else refused from None
+            sent.items += accepted
             sent.batches += 1
+            sent.counted = progress.counted = "people" if batch.member == "users" else "events"
             progress.advance(accepted, source.share)
-
-
-def _batches(placed: Iterable[Placed], most: int) -> Iterator[_Batch]:
-    """Rows of a person that follow one another stay together: a sketch of users takes a person's set once."""
-    batch = _Batch()
-    for line, item in placed:
-        full = len(batch.items) >= most or batch.size >= _MOST_BYTES
-        if full and (_person(item) != _person(batch.items[-1]) or len(batch.items) >= _MOST_ITEMS):
-            yield batch
-            batch = _Batch()
-        batch.add(line, item)
-        if _person(item) is None and (len(batch.items) >= most or batch.size >= _MOST_BYTES):
-            yield batch  # at once: the next item may be long in coming
-            batch = _Batch()
-    if batch.items:
-        yield batch
 
 
 class _Refused(Failure):
@@ -116,19 +144,23 @@ class _Refused(Failure):
         self.line = line
         super().__init__(reason)
 
+    def of_a_person(self) -> "_Refused":
+        """The service names a person by position, so it is not known which of their rows was meant."""
+        begin = "" if self.line is None else "of the person whose rows begin here, "
+        return _Refused(self.line, f"{begin}{self}")
 
-def _send_batch(api: Api, sketch: str, batch: _Batch, request_key: str) -> int:
-    content_type, body = batch.body()
+
+def _send_batch(api: Api, sketch: str, batch: Batch, request_key: str) -> int:
     path = at("sketches", sketch, "events")
     try:
-        answer = api.ask("POST", path, body, content_type=content_type, request_key=request_key)
+        answer = api.ask("POST", path, batch.body(), request_key=request_key)
     except Problem as problem:
         raise _located(problem, batch) from None
     accepted: int = answer.json()["accepted"]
     return accepted
 
 
-def _located(problem: Problem, batch: _Batch) -> Failure:
+def _located(problem: Problem, batch: Batch) -> Failure:
     bad = problem.document.get("errors")
     if problem.slug == "bad-batch" and isinstance(bad, list) and bad:
         return _Refused(batch.lines[bad[0]["position"]], str(bad[0]["detail"]))
@@ -142,7 +174,7 @@ def _located(problem: Problem, batch: _Batch) -> Failure:
     return problem
 
 
-# Keys
+# What a run is known by, and what is said when it breaks
 
 
 def _prefix(name: str, job: Job) -> str:
@@ -155,37 +187,30 @@ def _prefix(name: str, job: Job) -> str:
 
 
 def _told(job: Job, name: str, prefix: str, line: int | None, reason: str, sent: Sent) -> str:
-    where = "standard input" if name == STDIN else name
-    place = f"{where}: " if line is None else f"{where}, line {line:,}: "
-    if reason.startswith(where):
-        place = ""
     files = job.files if job.resume_key else job.files[job.files.index(name) :]
     again = f"run it again for {' '.join(files)}" if len(files) < len(job.files) else "run the same command again"
     correct = "" if line is None else "correct the line, "
+    place = "" if reason.startswith(_shown(name)) else _place(name, line)
     return (
-        f"{place}{reason.rstrip('.')}. {sent.events:,} events in {sent.batches:,} batches before it are counted. "
+        f"{place}{reason.rstrip('.')}. {sent} before it are counted. "
         f"To go on, {correct}{again} with the same API key and --resume-key {prefix}: nothing is counted twice."
     )
 
 
-# Bodies
-
-
-def _person(item: Item) -> str | None:
-    return None if isinstance(item, str) else item.get("user")
-
-
-def _letters(item: Item) -> int:
-    if isinstance(item, str):
-        return len(item)
-    return sum(len(value) if isinstance(value, str) else 16 for value in item.values()) + sum(
-        map(len, item.get("keys", ()))
+def _told_unsorted(name: str, unsorted: OutOfOrder, sent: Sent) -> str:
+    """Sorted rows make other batches, so no resume key leads on from here."""
+    if not sent.batches:
+        return f"{_place(name, unsorted.line)}{unsorted.reason} Nothing was sent."
+    return (
+        f"{_place(name, unsorted.line)}{unsorted.reason} {sent} before it are counted. To go on, send all the sorted "
+        "rows anew: unless the sketch was made with --enforcement declared, whoever is counted already stays as "
+        "they were counted, and nobody is counted twice."
     )
 
 
-def _table(rows: list[Item]) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, ["user", "key"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(row for row in rows if isinstance(row, dict))
-    return text.getvalue().encode()
+def _place(name: str, line: int | None) -> str:
+    return f"{_shown(name)}: " if line is None else f"{_shown(name)}, line {line:,}: "
+
+
+def _shown(name: str) -> str:
+    return "standard input" if name == STDIN else name

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, where somebody watches: events, rate, share."""
+"""A progress bar on standard error, where somebody watches: events (or people), rate, share."""
 
 import time
 from types import TracebackType
@@ -14,6 +14,7 @@ _BAR = 24
 class Progress:
     def __init__(self, title: str) -> None:
         self.title = title
+        self.counted = "events"  # what is counted
         self._events = 0
         self._start = time.monotonic()
         self._drawn = 0.0
@@ -50,7 +51,7 @@ class Progress:
 
     def _line(self, share: float | None) -> str:
         rate = self._events / max(1e-3, time.monotonic() - self._start)
-        figures = f"{self._events:,} events, {rate:,.0f}/s"
+        figures = f"{self._events:,} {self.counted}, {rate:,.0f}/s"
         if share is None:
             return f"{self.title}  {figures}"
         pen = ink()

@@ -2,13 +2,13 @@
 
 from argparse import ArgumentTypeError, Namespace
 
+from app.client.batches import MOST_ITEMS
 from app.client.commands import SKETCH, Group, command, show
 from app.client.connection import Api
 from app.client.ingest import Job, send
 from app.client.progress import Progress
 from app.client.readers import FORMATS, Columns
 
-_MOST_ITEMS = 100_000
 _LONGEST_KEY = 200  # the numbers of file and batch follow it
 
 
@@ -18,23 +18,29 @@ def add(commands: Group) -> None:
         "ingest",
         "send files of events to a sketch, each event once",
         _ingest,
-        more="After a break, run the same command again with the same API key: nothing is counted twice. A "
+        more="For a sketch of users, rows that name a user are gathered into people: sort each file by user, and keep "
+        "all rows of a person in one file. It is read to its end before anything is sent, and refused if it is not "
+        "sorted. After a break, run the same command again with the same API key: nothing is counted twice. A "
         "file that has changed since is another file; --resume-key tells that it is the same.",
     )
     ingest.add_argument("files", nargs="+", metavar="FILE", help="also gzip or zstd; - is standard input")
     ingest.add_argument("--sketch", required=True, help=SKETCH)
     ingest.add_argument("--column", metavar="NAME", help="column or member that holds the key; default: key")
-    ingest.add_argument("--count-column", metavar="NAME", help="how many events a row stands for")
+    ingest.add_argument(
+        "--count-column", metavar="NAME", help="how many events a row stands for; not for a sketch of users"
+    )
     ingest.add_argument("--user-column", metavar="NAME", help="whose event it is; for a sketch of users, sort by it")
     ingest.add_argument("--format", choices=FORMATS, default="auto", help="default: by the name, or how it begins")
-    ingest.add_argument("--batch", type=_batch, default=10_000, metavar="N", help="items in a request; default: 10000")
+    ingest.add_argument(
+        "--batch", type=_batch, default=10_000, metavar="N", help="events, or people, in a request; default: 10000"
+    )
     ingest.add_argument("--resume-key", type=_resume_key, metavar="PREFIX", help="begins the idempotency keys")
     ingest.add_argument("--patience", type=float, default=60, metavar="SECONDS", help="for a busy server; default: 60")
 
 
 def _batch(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= _MOST_ITEMS:
-        raise ArgumentTypeError(f"must be a whole number from 1 to {_MOST_ITEMS}")
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_ITEMS:
+        raise ArgumentTypeError(f"must be a whole number from 1 to {MOST_ITEMS}")
     return int(text)
 
 
@@ -51,5 +57,4 @@ def _ingest(api: Api, options: Namespace) -> None:
     with Progress(options.sketch) as progress:
         api.on_wait = progress.say
         sent = send(api, job, progress)
-    receipt = {"accepted": sent.events}
-    show(options, receipt, lambda: f"{sent.events:,} events in {sent.batches:,} batches are in {options.sketch}.")
+    show(options, {"accepted": sent.items}, lambda: f"{sent} are in {options.sketch}.")

@@ -2,9 +2,7 @@
 
 import gzip
 import json
-import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -16,8 +14,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from tests.client.conftest import Counts, Discreet
-from tests.conftest import ADMIN_KEY
+from tests.client.conftest import Counts, Discreet, ingesting
 from tests.server import Server
 
 TRUTH = {"/home": 60, "/pricing, old": 30, "/ünï": 10}
@@ -90,7 +87,7 @@ def test_people_are_named_by_a_column(
     name = f"{sketch}-people"
     discreet("sketches", "create", name, "--k", "64", "--ledger", sketch, "--unit", unit, "--max-contributions", "2")
     file = tmp_path / "people.csv"
-    file.write_text("who,page\n" + "".join(f"u{n // 3},/{n % 3}\n" for n in range(1200)))
+    file.write_text("who,page\n" + "".join(f"u{n // 3:03},/{n % 3}\n" for n in range(1200)))
     sent = discreet("ingest", str(file), "--sketch", name, "--column", "page", "--user-column", "who", "--batch", "31")
     assert (sent.status, sent.err) == (0, "")
     assert _about(counts(name)) == {"/0": 4, "/1": 4}  # the third of each is beyond the allowance
@@ -191,24 +188,6 @@ def test_what_is_not_there_is_said_before_anything_is_sent(discreet: Discreet, s
 # Breaks
 
 
-def _started(server: Server, *arguments: str) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "DISCREET_URL": server.url, "DISCREET_KEY": ADMIN_KEY}
-    command = [sys.executable, "-m", "app.cli", "ingest", *arguments]
-    return subprocess.Popen(
-        command,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=_interruptible,
-    )
-
-
-def _interruptible() -> None:
-    """Also where the tests run in the background of a shell, which has its children ignore Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def _wait_for(events: int, discreet: Discreet, sketch: str) -> None:
     """Until about so many are counted, by small releases."""
     for _ in range(100):
@@ -224,14 +203,14 @@ def test_killed_in_the_middle_and_run_again_it_counts_once(
 ) -> None:
     many = b"".join(b"/%d\n" % (n % 10) for n in range(3000))
     arguments = ("-", "--sketch", sketch, "--batch", "100", "--resume-key", "tuesday")
-    broken = _started(server, *arguments)
+    broken = ingesting(server, *arguments)
     assert broken.stdin
     broken.stdin.write(many[:6050])  # it waits for the rest in the middle of a batch
     broken.stdin.flush()
     _wait_for(1000, discreet, sketch)
     broken.kill()
     broken.communicate()
-    whole = _started(server, *arguments)
+    whole = ingesting(server, *arguments)
     out, err = whole.communicate(many, timeout=30)
     assert (whole.returncode, err) == (0, b"")
     assert out.startswith(b"3,000 events in 30 batches")
@@ -239,7 +218,7 @@ def test_killed_in_the_middle_and_run_again_it_counts_once(
 
 
 def test_an_interrupt_says_how_to_go_on(discreet: Discreet, server: Server, sketch: str) -> None:
-    process = _started(server, "-", "--sketch", sketch, "--batch", "50")
+    process = ingesting(server, "-", "--sketch", sketch, "--batch", "50")
     assert process.stdin
     process.stdin.write(b"/a\n" * 120)
     process.stdin.flush()
@@ -252,9 +231,10 @@ def test_an_interrupt_says_how_to_go_on(discreet: Discreet, server: Server, sket
 
 
 @contextmanager
-def _stub(*answers: int | None) -> Iterator[tuple[str, list[str]]]:
+def _stub(*answers: int | None) -> Iterator[tuple[str, list[str | None]]]:
     """A server that gives these answers, one a request, then 200; None: it hangs up. And the keys that it saw."""
-    left, seen = list(answers), []
+    left: list[int | None] = list(answers)
+    seen: list[str | None] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -297,6 +277,16 @@ def test_a_busy_server_and_a_lost_connection_are_tried_again(discreet: Discreet,
     assert (sent.status, sent.out) == (0, "2 events in 2 batches are in views.\n")
     assert len(seen) == 5
     assert len(set(seen)) == 2  # each batch again under its own key
+
+
+def test_a_busy_server_is_asked_again_for_the_unit(discreet: Discreet, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"user,key\nann,/a\n")
+    with _stub(503, None, 200) as (url, seen):
+        sent = discreet("ingest", str(tmp_path / "a.csv"), "--sketch", "views", "--url", url)
+    assert (sent.status, sent.out) == (0, "1 people in 1 batches are in views.\n")
+    assert seen[:3] == [None] * 3  # an empty batch counts nothing, so it needs no idempotency key
+    assert len(seen) == 4
+    assert seen[3] is not None
 
 
 def test_patience_ends_and_some_refusals_are_final(discreet: Discreet, tmp_path: Path) -> None:

@@ -1,0 +1,58 @@
+"""Items as requests: as many as the command wants in each, and never more than a server takes by default."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from app.client.readers import Item, Placed
+
+MOST_ITEMS = 100_000  # a server's default limit for the events of a batch, and for the keys of all its people together
+_MOST_BYTES = 8 * 1024 * 1024  # half of a server's default limit
+_ITEM_BYTES = 32  # what JSON puts around the texts of an event
+
+
+@dataclass(slots=True)
+class Batch:
+    items: list[Item] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)  # where each item begins
+    keys: int = 0
+    size: int = 0  # in bytes, about
+
+    @property
+    def member(self) -> Literal["users", "events"]:
+        """Which of the two documents the items belong in, by the first. The service refuses a mixture."""
+        first = self.items[0]
+        return "events" if isinstance(first, str) or "keys" not in first else "users"
+
+    def body(self) -> bytes:
+        """JSON, which servers read faster than the other formats."""
+        return json.dumps({self.member: self.items}, ensure_ascii=False).encode()
+
+
+def batches(placed: Iterable[Placed], most: int) -> Iterator[Batch]:
+    """Up to `most` items in each. An item is never split: one that does not fit any more begins the next batch."""
+    batch = Batch()
+    for line, item in placed:
+        keys, size = _weight(item)
+        if batch.items and (batch.keys + keys > MOST_ITEMS or batch.size + size > _MOST_BYTES):
+            yield batch
+            batch = Batch()
+        batch.items.append(item)
+        batch.lines.append(line)
+        batch.keys += keys
+        batch.size += size
+        if len(batch.items) >= most:
+            yield batch  # at once: the next item may be long in coming
+            batch = Batch()
+    if batch.items:
+        yield batch
+
+
+def _weight(item: Item) -> tuple[int, int]:
+    """Keys and bytes. People are measured exactly: they may be long, and escapes in JSON take up to six bytes each."""
+    if isinstance(item, str):
+        return 1, _ITEM_BYTES + len(item)
+    if "keys" in item:
+        return len(item["keys"]), len(json.dumps(item, ensure_ascii=False).encode())
+    return 1, _ITEM_BYTES + sum(len(value) if isinstance(value, str) else 16 for value in item.values())
