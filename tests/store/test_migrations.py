@@ -1,5 +1,7 @@
 """The migrated schema is the one of the models, and several starts at once migrate once."""
 
+import json
+import struct
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -7,13 +9,14 @@ from typing import Any
 from alembic import command
 from sqlalchemy import Connection, inspect, select, text
 
-from app.core.kernel import batch_of
+from app.core.guarantee import NOT_COVERED
+from app.core.kernel import batch_of, sets_of
 from app.core.sketches import state
 from app.core.sketches.order import Order
 from app.core.sketches.stream import StreamSketch
 from app.main import build_context
 from app.settings import Settings
-from app.store import sketches, states
+from app.store import sketches, snapshots, states
 from app.store.database import Database
 from app.store.migrate import config, is_current, migrate
 from app.store.tables import StateRow, Table
@@ -84,6 +87,82 @@ def test_a_sketch_stored_as_one_value_is_the_same_in_parts(new_database: NewData
     for count in (1, 2):
         ingest_events(context, "s1", Submission(batch_of([("key 9", count)])))
     assert books.counters(context.database, "s1") == sketch.extended([("key 9", 3)]).counters
+    context.database.close()
+
+
+_OLD_SKETCH = text(
+    "INSERT INTO sketches (id, name, ledger_id, k, unit, max_contributions, enforcement, on_excess, scope_id, family,"
+    " description, created_at) VALUES (:id, :name, 1, 3, 'event', 1, :enforcement, :on_excess, :scope, :family, '',"
+    " '2026-01-01 00:00:00')"
+)
+_SCOPE = text("INSERT INTO allowance_scopes (id, name, key_check, sequence) VALUES (1, 'sketch/refusing', '', 0)")
+_ORIGIN = text("INSERT INTO sketch_origins (sketch_id, origin_id) VALUES (:sketch, :origin)")
+_SNAPSHOT = text(
+    "INSERT INTO snapshots (id, sketch_id, created_at, document, histogram)"
+    " VALUES (:id, :sketch, '2026-01-01 00:00:00', :document, '[]')"
+)
+_OLD_SKETCHES: list[tuple[str, str, str, str]] = [  # name, family, enforcement, on_excess
+    ("stream", "stream", "declared", "drop"),
+    ("people", "compact", "declared", "drop"),
+    ("refusing", "stream", "enforced", "refuse"),
+    ("vouched-for", "stream", "declared", "refuse"),  # nothing was refused there
+    ("sum-of-streams", "summed", "declared", "drop"),
+    ("sum-of-refusing", "summed", "declared", "drop"),
+]
+_MARKED = {"people", "refusing", "sum-of-refusing"}
+
+
+def _at_0005(connection: Connection) -> None:
+    """With sketches of every kind that an earlier version made, and a snapshot of each."""
+    settings = config()
+    settings.attributes["connection"] = connection
+    command.upgrade(settings, "0005")
+    connection.execute(_LEDGER)
+    connection.execute(_SCOPE)
+    names = [name for name, *_ in _OLD_SKETCHES]
+    for number, (name, family, enforcement, on_excess) in enumerate(_OLD_SKETCHES, start=1):
+        values = {"id": number, "name": name, "family": family, "enforcement": enforcement, "on_excess": on_excess}
+        connection.execute(_OLD_SKETCH, {**values, "scope": 1 if enforcement == "enforced" else None})
+        connection.execute(_ORIGIN, {"sketch": number, "origin": number})
+        document = json.dumps(_OLD_DOCUMENT)
+        connection.execute(_SNAPSHOT, {"id": name, "sketch": number, "document": document})
+    for target, origin in (("sum-of-streams", "stream"), ("sum-of-refusing", "refusing")):
+        connection.execute(_ORIGIN, {"sketch": names.index(target) + 1, "origin": names.index(origin) + 1})
+    packed = b"DSCR\x02\x02\x08\0" + struct.pack("<6IQ16sQ", 3, 1, 1, 16, 16, 0, 0, b"", 0)
+    packed += struct.pack("<QIHH", 7, 0, 1, 16) + b"b".ljust(16, b"\0")
+    connection.execute(_STATE, {"id": names.index("people") + 1, "state": packed})
+
+
+_OLD_DOCUMENT: dict[str, Any] = {
+    "mechanism": "gshm",
+    "theorem": "thm:user-level",
+    "epsilon": "1",
+    "delta": "1e-6",
+    "beta": "0.05",
+    "parameters": {},
+    "error_bound": {"noise_low": 1, "noise_high": 1, "sketch_low": None},
+    "guarantee": "Protects somebody.",
+    "charged": [],
+    "remaining": [],
+}
+
+
+def test_sketches_that_an_earlier_version_counted_by_request_are_marked_and_say_so(new_database: NewDatabase) -> None:
+    """As version 0005 of the tables has them: compact ones, those that refused excess, and what holds either's data."""
+    url = new_database(migrated=False)
+    with closing(Database(url)) as database:
+        with database.migrating() as connection:
+            _at_0005(connection)
+        migrate(database)
+    context = build_context(Settings(database_url=url))
+    with context.database.reading() as session:
+        assert {name for name, *_ in _OLD_SKETCHES if sketches.get(session, name).counted_by_request} == _MARKED
+        for name, *_ in _OLD_SKETCHES:
+            found = snapshots.find(session, name)
+            assert found is not None
+            assert found.guarantee == f"Protects somebody. {NOT_COVERED}" if name in _MARKED else "Protects somebody."
+    ingest_events(context, "people", Submission(sets_of([(None, ["a", "b"]), (None, ["c", "d"])], 2)))
+    assert books.counters(context.database, "people") == {"b": 7}  # read as it was stored, and folded one by one
     context.database.close()
 
 
