@@ -10,29 +10,26 @@ from typing import Any
 
 from app.api.decoding import arrow, columns, parquet, texts
 from app.api.decoding.compression import decompressed
-from app.api.decoding.forms import EVENTS, USERS, Form
-from app.api.decoding.items import Events, Limits, UserSet, checked, checked_sets, grouped, require_few
+from app.api.decoding.forms import EVENTS, USERS, WHOLE_PEOPLE, Form
+from app.api.decoding.items import Events, Limits, UserSet, checked, checked_sets, require_few
 from app.core import kernel
 from app.core.errors import BadBatch, UnsupportedMediaType
 from app.core.kernel import Batch
 
-_LINES = "text/plain"
+_LINES, _CSV = "text/plain", "text/csv"
 _SCANNERS: dict[str, Callable[[bytes, int], Batch | None]] = {
     "application/json": kernel.scan_json,
     "application/x-ndjson": kernel.scan_ndjson,
     _LINES: kernel.scan_lines,
 }
 _Reader = Callable[[bytes, Limits, Form], list[Any]]
-_TABLES: dict[str, _Reader] = {
-    "text/csv": columns.read_csv,
-    "application/vnd.apache.parquet": parquet.read_parquet,
-    "application/vnd.apache.arrow.stream": arrow.read_stream,
-}
 _READERS: dict[str, _Reader] = {
     "application/json": texts.read_json,
     "application/x-ndjson": texts.read_ndjson,
     _LINES: texts.read_lines,
-    **_TABLES,
+    _CSV: columns.read_csv,
+    "application/vnd.apache.parquet": parquet.read_parquet,
+    "application/vnd.apache.arrow.stream": arrow.read_stream,
 }
 
 
@@ -62,11 +59,10 @@ def read_carefully(media_type: str, plain: bytes, limits: Limits) -> Events:
 def decode_users(content_type: str, encoding: str, body: bytes, *, max_items: int, max_bytes: int) -> list[UserSet]:
     """For sketches whose unit is the user. `max_items` bounds the sets, and the keys in all of them together."""
     media_type = _media_type(content_type)
-    if media_type == _LINES:
-        raise BadBatch("A sketch of users takes JSON, NDJSON or a table with the columns user and key.")
+    if media_type in (_LINES, _CSV):  # which cannot hold a whole person in one row
+        raise BadBatch(WHOLE_PEOPLE)
     limits = Limits(items=max_items, bytes=max_bytes)
-    items = _items(media_type, decompressed(encoding, body, max_bytes), limits, USERS)
-    return grouped(items) if media_type in _TABLES else checked_sets(items, limits)
+    return checked_sets(_items(media_type, decompressed(encoding, body, max_bytes), limits, USERS), limits)
 
 
 def _items(media_type: str, plain: bytes, limits: Limits, form: Form) -> list[Any]:
