@@ -102,6 +102,12 @@ def test_the_keys_of_all_batches_are_counted_together(lists: Any) -> None:
 # Types
 
 
+@pytest.fixture
+def unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyarrow would refuse too, but only after it has copied all that the schema refers to."""
+    monkeypatch.setattr(pa.ipc, "open_stream", None)
+
+
 def _nested(depth: int) -> Any:
     kind: Any = pa.string()
     for _ in range(depth):
@@ -109,6 +115,7 @@ def _nested(depth: int) -> Any:
     return kind
 
 
+@pytest.mark.usefixtures("unread")
 @pytest.mark.parametrize("depth", [2, 3, 20, 60])
 def test_lists_in_lists_are_refused(depth: int) -> None:
     rows = pa.table({"keys": pa.array([None], _nested(depth))})
@@ -118,17 +125,20 @@ def test_lists_in_lists_are_refused(depth: int) -> None:
     assert refusal.value.reason == EVENTS.types
 
 
+@pytest.mark.usefixtures("unread")
 @pytest.mark.parametrize("kind", [pa.list_view(pa.string()), pa.large_list_view(pa.string())], ids=str)
 def test_list_views_are_refused_since_all_of_them_may_show_the_same_keys(kind: Any) -> None:
     rows = pa.array([_KEYS] * 9, kind)
     assert _refusal(arrow(pa.table({"keys": rows}))) == USERS.types
 
 
+@pytest.mark.usefixtures("unread")
 def test_a_dictionary_of_lists_is_refused() -> None:
     rows = pa.DictionaryArray.from_arrays(pa.array([0] * 9), pa.array([_KEYS]))
     assert _refusal(arrow(pa.table({"keys": rows}))) == USERS.types
 
 
+@pytest.mark.usefixtures("unread")
 def test_a_list_for_an_event_is_refused() -> None:
     with pytest.raises(BadBatch) as refusal:
         decoded(ARROW, arrow(pa.table({"key": [_KEYS]})))
@@ -138,19 +148,14 @@ def test_a_list_for_an_event_is_refused() -> None:
 # Time
 
 
-def _seconds(body: bytes, **limits: int) -> float:
-    started = process_time()
-    decoded_sets(ARROW, body, **limits)
-    return process_time() - started
-
-
 def test_a_long_dictionary_is_read_once_though_many_batches_have_lists_of_it() -> None:
     dictionary = pa.array(["é" * 200 + str(number) for number in range(20_000)])  # eight megabytes
     keys = pa.DictionaryArray.from_arrays(pa.array(range(3000), pa.int32()), dictionary)
     rows = pa.table({"keys": pa.ListArray.from_arrays(pa.array(range(3001), pa.int32()), keys)})
-    assert (
-        _seconds(arrow(rows, rows_each=1), max_items=20_000, max_bytes=20_000_000) < 3
-    )  # twelve, if it were read with each
+    body = arrow(rows, rows_each=1)
+    started = process_time()
+    assert len(decoded_sets(ARROW, body, max_items=20_000, max_bytes=20_000_000)) == 3000
+    assert process_time() - started < 3  # twelve, if it were validated with each
 
 
 @pytest.mark.parametrize("in_lists", [True, False])
