@@ -209,7 +209,7 @@ def test_a_swarm_of_items_is_refused_before_it_is_parsed(content_type: str, body
         (CSV, b"user,key\n" + b"u,a\n" * 240_000),
         (CSV, b"user,key\n" + b"," * 900_000),
         (PARQUET, parquet(_sets([["a"] * 75_000] * 2), use_dictionary=False, compression="none")),
-        (PARQUET, parquet(_sets([["a" * 9] * 900] * 90), row_group_size=1, use_dictionary=False, compression="none")),
+        (PARQUET, parquet(_sets([["a" * 9] * 900] * 60), row_group_size=1, use_dictionary=False, compression="none")),
         (ARROW, arrow(_sets([["a"] * 100_000]))),
         (ARROW, arrow(_sets([["a"] * 900] * 900, _NUMBERED), rows_each=1)),
         ("text/plain", b"\n" * 900_000),
