@@ -108,8 +108,8 @@ def _columns(elements: Sequence[Fields], form: Form) -> list[Column]:
 
 
 def _element_of_list(top: Fields, rest: Iterator[Fields], form: Form) -> Fields | None:
-    """The values of a list column; none if the column is flat. Another column with columns in it is refused. What the
-    two inner elements are called differs from writer to writer, and is not looked at."""
+    """The texts of a list column, taken from `rest`; none if the column is flat. Any other nesting is refused. The
+    names of the two inner elements differ from writer to writer, and are not looked at."""
     if 5 not in top:
         return None
     inner = list(islice(rest, 2))

@@ -50,7 +50,7 @@ def _batches(file: Any, described: Footer) -> Iterator[Any]:
         table = file.read_row_group(index, use_threads=False)
         for column, chunk, cells in zip(described.columns, group.chunks, table.columns, strict=True):
             if len(cells) != group.rows or (column.is_list and _slots(cells) != chunk.values):
-                raise ValueError  # the pages tell where a list ends, and may tell of fewer lists, or of more
+                raise ValueError  # only the pages say where a list ends: they may tell of other lists than declared
         yield from table.to_batches()
 
 
@@ -64,7 +64,7 @@ def _require_bounded(pages: memoryview, described: Footer, limits: Limits) -> No
     rows = sum(group.rows for group in described.groups)
     require_few(rows, limits)
     slots = sum(max(chunk.values for chunk in group.chunks) for group in described.groups)
-    require_few_keys(slots - rows, limits)  # a slot is a key or the only one of its row, so there are at least so many
+    require_few_keys(slots - rows, limits)  # at most one slot a row has no key, so there are at least so many keys
     size = headers = 0
     for chunk in (chunk for group in described.groups for chunk in group.chunks):
         for header_size, page_size in _page_sizes(chunk, pages, limits):
