@@ -226,7 +226,15 @@ def _list_of(items: dict[str, Any], member: str) -> dict[str, Any]:
     }
 
 
-_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_TABLE = {
+    "schema": {
+        "type": "string",
+        "format": "binary",
+        "description": "Events: a column `key` and, optionally, `count` and `user`. People, for a sketch of unit "
+        "`user`: one row for each, with a list column `keys` and, where people are named, a column `user`.",
+    }
+}
+_EVENTS_ALONE = {"type": "string", "description": "Events; a sketch of unit `user` does not take it."}
 _BATCH: dict[str, Any] = {
     "required": True,
     "content": {
@@ -245,10 +253,10 @@ _BATCH: dict[str, Any] = {
             "schema": {"type": "string"},
             "example": '"/home"\n{"key": "/pricing", "count": 150}\n',
         },
-        "text/plain": {"schema": {"type": "string"}, "example": "/home\n/pricing\n/home\n"},
-        "text/csv": {"schema": {"type": "string"}, "example": "key,count\n/home,400\n/pricing,150\n"},
-        "application/vnd.apache.parquet": _BINARY,
-        "application/vnd.apache.arrow.stream": _BINARY,
+        "text/plain": {"schema": _EVENTS_ALONE, "example": "/home\n/pricing\n/home\n"},
+        "text/csv": {"schema": _EVENTS_ALONE, "example": "key,count\n/home,400\n/pricing,150\n"},
+        "application/vnd.apache.parquet": _TABLE,
+        "application/vnd.apache.arrow.stream": _TABLE,
     },
 }
 
@@ -279,8 +287,11 @@ def post_events(name: SketchName, caller: IngesterOfName, idempotency_key: Reque
     sent at the same time share one. 503 `overloaded`: nothing was counted, send it again after `Retry-After`.
 
     A sketch that enforces `max_contributions` wants to know the `user` of each event: `{"user": …, "key": …}`, or a
-    column. A sketch of unit `user` takes `{"users": [{"user": …, "keys": […]}]}`, NDJSON of such items, or tables with
-    the columns `user` and `key`. What goes beyond a user's allowance is dropped, and the answer does not tell: it
-    would say what others have sent.
+    column. A sketch of unit `user` takes whole people, each with all their keys in one item:
+    `{"users": [{"user": …, "keys": […]}]}`, NDJSON of such items, or Parquet or Arrow with one row for each person, a
+    list column `keys` and a column `user`. It takes no rows of (user, key), so no text and no CSV: group them by user
+    before you send them, as `discreet ingest` does with a sorted file. A sketch that does not enforce takes people
+    without `user` too. What goes beyond a user's allowance is dropped, and the answer does not tell: it would say what
+    others have sent.
     """
     raise NotImplementedError("`HotPath` hands requests to `Ingest`; this is what the documentation is made from")

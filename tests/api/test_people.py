@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import MetaData, select
@@ -24,7 +25,7 @@ from app.store.tables import AllowanceRow, ScopeRow
 from app.usecases.context import Context
 from tests import books
 from tests.api.calls import post_events, problem, release
-from tests.api.decoding.bodies import JSON, LINES, SET_WRITERS, WRITERS
+from tests.api.decoding.bodies import ARROW, CSV, JSON, LINES, PARQUET, SET_WRITERS, WRITERS, arrow, parquet
 from tests.conftest import ADMIN_KEY
 from tests.server import Server, start, wait_until_ready
 
@@ -112,11 +113,26 @@ def test_lines_name_nobody(client: TestClient) -> None:
     assert post_body(client, LINES, b"").json() == {"accepted": 0}
 
 
-@pytest.mark.parametrize("content_type", [each for each in SET_WRITERS if "json" in each])
+@EACH_SET_TYPE
 def test_sets_without_a_user_are_refused_where_they_stand(client: TestClient, content_type: str) -> None:
     create(client, unit="user")
     body = SET_WRITERS[content_type]([("u", ["a"]), (None, ["a", "b"]), (None, ["c"])])
     assert positions(post_body(client, content_type, body)) == [1, 2]
+    nobody = SET_WRITERS[content_type]([(None, ["a", "b"]), (None, ["c"])])
+    assert positions(post_body(client, content_type, nobody)) == [0, 1]
+
+
+@pytest.mark.parametrize(("content_type", "body"), [(CSV, b"user,key\nu,a\n"), (LINES, b"a\n")])
+def test_rows_are_not_grouped_into_sets(client: TestClient, context: Context, content_type: str, body: bytes) -> None:
+    """A person whose rows were cut into two requests would have two smaller sets."""
+    create(client, unit="user")
+    tables = {PARQUET: parquet, ARROW: arrow}
+    rows = {kind: write(pa.table({"user": ["u"], "key": ["a"]})) for kind, write in tables.items()}
+    for kind, sent in {content_type: body, **rows}.items():
+        refused = post_body(client, kind, sent)
+        assert problem(refused) == "bad-batch"
+        assert "takes whole people" in refused.json()["detail"]
+    assert books.counters(context.database) == {}
 
 
 @EACH_EVENT_TYPE
@@ -136,6 +152,18 @@ def test_a_declared_sketch_of_users_takes_sets_of_nobody_and_of_somebody_twice(
     create(client, m=2, unit="user", enforcement="declared")
     body = SET_WRITERS[content_type]([("u", ["a"]), (None, ["a", "b", "c"]), ("u", ["a", "a", "b"])])
     assert post_body(client, content_type, body).json() == {"accepted": 3}
+    assert books.counters(context.database) == {"a": 3, "b": 2}
+
+
+@pytest.mark.parametrize("content_type", [PARQUET, ARROW])
+def test_a_table_for_a_declared_sketch_of_users_names_somebody_in_every_row_or_in_none(
+    client: TestClient, context: Context, content_type: str
+) -> None:
+    create(client, m=2, unit="user", enforcement="declared")
+    write = SET_WRITERS[content_type]
+    assert post_body(client, content_type, write([("u", ["a"]), ("u", ["a", "a", "b"])])).json() == {"accepted": 2}
+    assert post_body(client, content_type, write([(None, ["a", "b", "c"])])).json() == {"accepted": 1}
+    assert positions(post_body(client, content_type, write([("u", ["a"]), (None, ["a", "b"])]))) == [1]
     assert books.counters(context.database) == {"a": 3, "b": 2}
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from app.api.decoding import arrow, columns, parquet, texts
 from app.api.decoding.compression import decompressed
-from app.api.decoding.forms import EVENTS, USERS, Form
-from app.api.decoding.items import Events, Limits, UserSet, checked, checked_sets, grouped, require_few
+from app.api.decoding.forms import EVENTS, USERS, WHOLE_PEOPLE, Form
+from app.api.decoding.items import Events, Limits, UserSet, checked, checked_sets, require_few
 from app.core import kernel
 from app.core.errors import BadBatch, UnsupportedMediaType
 
-_LINES = "text/plain"
+_LINES, _CSV = "text/plain", "text/csv"
 _SCANNERS: dict[str, Callable[[bytes, int], kernel.Events | None]] = {
     "application/json": kernel.scan_json,
     "application/x-ndjson": kernel.scan_ndjson,
@@ -26,16 +26,13 @@ _SET_SCANNERS: dict[str, Callable[[bytes, int, int], kernel.Sets | None]] = {
     "application/x-ndjson": kernel.scan_ndjson_sets,
 }
 _Reader = Callable[[bytes, Limits, Form], list[Any]]
-_TABLES: dict[str, _Reader] = {
-    "text/csv": columns.read_csv,
-    "application/vnd.apache.parquet": parquet.read_parquet,
-    "application/vnd.apache.arrow.stream": arrow.read_stream,
-}
 _READERS: dict[str, _Reader] = {
     "application/json": texts.read_json,
     "application/x-ndjson": texts.read_ndjson,
     _LINES: texts.read_lines,
-    **_TABLES,
+    _CSV: columns.read_csv,
+    "application/vnd.apache.parquet": parquet.read_parquet,
+    "application/vnd.apache.arrow.stream": arrow.read_stream,
 }
 
 
@@ -77,10 +74,9 @@ def decode_users(
 
 def read_sets_carefully(media_type: str, plain: bytes, limits: Limits) -> list[UserSet]:
     """What a body of people's sets means, or what is wrong with it and where."""
-    if media_type == _LINES:
-        raise BadBatch("A sketch of users takes JSON, NDJSON or a table with the columns user and key.")
-    items = _items(media_type, plain, limits, USERS)
-    return grouped(items) if media_type in _TABLES else checked_sets(items, limits)
+    if media_type in (_LINES, _CSV):  # which cannot hold a whole person in one row
+        raise BadBatch(WHOLE_PEOPLE)
+    return checked_sets(_items(media_type, plain, limits, USERS), limits)
 
 
 def _items(media_type: str, plain: bytes, limits: Limits, form: Form) -> list[Any]:

@@ -12,7 +12,6 @@ from app.api.decoding.forms import Form
 from app.api.decoding.items import MAX_COUNT, Fault, Limits, require_few
 from app.core.errors import BadBatch
 
-WRONG_TYPES = "The columns key and user must be of a string type, and count of an integer type."
 _BOM = "\ufeff"
 _MAX_LINE = 4096  # a key and a user of quotes alone, each doubled, and a count have half of it
 
@@ -44,7 +43,8 @@ def row_items(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Any]:
 
 def _row_item(names: Sequence[str], row: Sequence[Any]) -> Any:
     item = dict(zip(names, row, strict=True))
-    return Fault("a key must not be null.") if item["key"] is None else item
+    keys = item["keys"] if "keys" in item else (item["key"],)
+    return Fault("a key must not be null.") if None in keys else item
 
 
 def _short(lines: Iterable[str]) -> Iterator[str]:

@@ -5,11 +5,12 @@ odd one can end the process: some of pyarrow's accessors throw through C++ that 
 those of parquet.thrift.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from app.api.decoding import thrift
-from app.api.decoding.columns import WRONG_TYPES, require_columns
+from app.api.decoding.columns import require_columns
 from app.api.decoding.flatbuffers import unpacked
 from app.api.decoding.forms import Form
 from app.api.decoding.thrift import BINARY, I32, I64, LIST, STRUCT, Fields
@@ -18,18 +19,30 @@ from app.core.errors import BadBatch
 _MAGIC = b"PAR1"
 _MAX_BYTES = 256 * 1024
 _INT32, _INT64, _BYTE_ARRAY = 1, 2, 6  # Type
-_UTF8, _UINT_8, _INT_64 = 0, 11, 18  # ConvertedType; between the last two lie the other integers, by sign, then size
-_STRING, _INTEGER = 1, 10  # LogicalType
+_UTF8, _LIST_OF, _UINT_8, _INT_64 = 0, 3, 11, 18  # ConvertedType; the other integers lie at the end, by sign, then size
+_LOGICAL_STRING, _LOGICAL_LIST, _LOGICAL_INTEGER = 1, 3, 10  # LogicalType
 _REPEATED = 2  # FieldRepetitionType
 _WIDTHS = (8, 16, 32, 64)
+_ONE = (I32, 1)  # child of a group
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """Flat, or a list of texts. A list is three elements of the schema: a group, a repeated group, and the texts."""
+
     name: str
-    type: int
+    type: int  # of the values, as are the next two
     converted_type: int | None
     repetition: int
+    list_repetition: int | None  # of the outer group; none if the column is flat
+
+    @property
+    def is_list(self) -> bool:
+        return self.list_repetition is not None
+
+    @property
+    def path(self) -> Sequence[str]:
+        return (self.name, "list", "element") if self.is_list else (self.name,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +50,7 @@ class Chunk:
     """One column of one row group."""
 
     codec: int
-    values: int
+    values: int  # in a list column one for each key, null or not, and for each row without any
     size: int  # compressed
     data_at: int
     dictionary_at: int | None
@@ -72,7 +85,7 @@ def split(body: bytes, form: Form) -> tuple[memoryview, Footer]:
         raise ValueError
     fields = thrift.Reader(memoryview(body)[start:-8]).read_struct()
     columns = _columns(thrift.structs(fields, 2), form)
-    groups = [_group(group, len(columns)) for group in thrift.structs(fields, 4)]
+    groups = [_group(group, columns) for group in thrift.structs(fields, 4)]
     return memoryview(body)[:start], Footer(columns, groups)
 
 
@@ -83,44 +96,63 @@ def joined(pages: memoryview, footer: Footer) -> bytes:
 
 
 def _columns(elements: Sequence[Fields], form: Form) -> list[Column]:
-    root, *leaves = elements
-    names = [bytes(leaf.get(4, (0, b""))[1]).decode() for leaf in leaves]
-    if thrift.number(root, 5) != len(leaves) or any(5 in leaf for leaf in leaves):
-        raise BadBatch(WRONG_TYPES)  # a column with columns in it
+    """A group is followed by what is in it."""
+    root, *below = elements
+    rest = iter(below)
+    columns = [(element, _element_of_list(element, rest, form)) for element in rest]
+    names = [bytes(element.get(4, (0, b""))[1]).decode() for element, _ in columns]
+    if thrift.number(root, 5) != len(columns):
+        raise ValueError
     require_columns(names, form)
-    return [_column(name, leaf) for name, leaf in zip(names, leaves, strict=True)]
+    return [_column(name, top, inner, form) for name, (top, inner) in zip(names, columns, strict=True)]
 
 
-def _column(name: str, leaf: Fields) -> Column:
+def _element_of_list(top: Fields, rest: Iterator[Fields], form: Form) -> Fields | None:
+    """The texts of a list column, taken from `rest`; none if the column is flat. Any other nesting is refused. The
+    names of the two inner elements differ from writer to writer, and are not looked at."""
+    if 5 not in top:
+        return None
+    inner = list(islice(rest, 2))
+    children = [element.get(5) for element in (top, *inner)]
+    is_list = children == [_ONE, _ONE, None] and _converted(top, form) == _LIST_OF and thrift.number(top, 3) < _REPEATED
+    if not is_list or inner[0].get(3) != (I32, _REPEATED) or not inner[0].keys().isdisjoint((1, 6, 10)):
+        raise BadBatch(form.types)
+    return inner[1]
+
+
+def _column(name: str, top: Fields, inner: Fields | None, form: Form) -> Column:
+    leaf = top if inner is None else inner
     kind, repetition = thrift.number(leaf, 1), thrift.number(leaf, 3)
-    converted = _converted(leaf)
+    converted = _converted(leaf, form)
     text = kind == _BYTE_ARRAY and converted == _UTF8
     whole = kind in (_INT32, _INT64) and (converted is None or _UINT_8 <= converted <= _INT_64)
-    if not (whole if name == "count" else text) or repetition >= _REPEATED:
-        raise BadBatch(WRONG_TYPES)
-    return Column(name, kind, converted, repetition)
+    fits = (whole if name == "count" else text) and (inner is not None) == (name == "keys")
+    if not fits or repetition >= _REPEATED:
+        raise BadBatch(form.types)
+    return Column(name, kind, converted, repetition, None if inner is None else thrift.number(top, 3))
 
 
-def _converted(leaf: Fields) -> int | None:
+def _converted(element: Fields, form: Form) -> int | None:
     """The older annotation says all that is needed; where a writer left it out, it follows from the newer one."""
-    if 6 in leaf:
-        return thrift.number(leaf, 6)
-    if 10 not in leaf:
+    if 6 in element:
+        return thrift.number(element, 6)
+    if 10 not in element:
         return None
-    ((logical, (_, parameters)),) = thrift.struct(leaf, 10).items()
-    if logical == _STRING:
-        return _UTF8
-    if logical != _INTEGER:
-        raise BadBatch(WRONG_TYPES)
+    ((logical, (_, parameters)),) = thrift.struct(element, 10).items()
+    if logical in (_LOGICAL_STRING, _LOGICAL_LIST):
+        return _UTF8 if logical == _LOGICAL_STRING else _LIST_OF
+    if logical != _LOGICAL_INTEGER:
+        raise BadBatch(form.types)
     width, signed = int(parameters[1][1][0]), parameters[2][0] == thrift.TRUE
     return _UINT_8 + _WIDTHS.index(width) + len(_WIDTHS) * int(signed)
 
 
-def _group(group: Fields, columns: int) -> Group:
+def _group(group: Fields, columns: Sequence[Column]) -> Group:
     rows = thrift.number(group, 3, I64)
     chunks = [_chunk(chunk) for chunk in thrift.structs(group, 1)]
-    if len(chunks) != columns or any(chunk.values != rows for chunk in chunks):
-        raise ValueError
+    for chunk, column in zip(chunks, columns, strict=True):
+        if chunk.values < rows or (chunk.values > rows and not column.is_list):
+            raise ValueError
     return Group(rows, chunks)
 
 
@@ -142,16 +174,25 @@ def _file(footer: Footer) -> Fields:
     groups = [_written_group(group, footer.columns) for group in footer.groups]
     return {
         1: (I32, 2),
-        2: (LIST, (STRUCT, [root, *(_written_column(column) for column in footer.columns)])),
+        2: (LIST, (STRUCT, [root, *chain.from_iterable(map(_written_column, footer.columns))])),
         3: (I64, sum(group.rows for group in footer.groups)),
         4: (LIST, (STRUCT, groups)),
     }
 
 
-def _written_column(column: Column) -> Fields:
-    name = column.name.encode()
-    fields: Fields = {1: (I32, column.type), 3: (I32, column.repetition), 4: (BINARY, name)}
-    return fields if column.converted_type is None else fields | {6: (I32, column.converted_type)}
+def _written_column(column: Column) -> list[Fields]:
+    *groups, leaf = (name.encode() for name in column.path)
+    values: Fields = {1: (I32, column.type), 3: (I32, column.repetition), 4: (BINARY, leaf)}
+    if column.converted_type is not None:
+        values[6] = I32, column.converted_type
+    if column.list_repetition is None:
+        return [values]
+    outer, inner = groups
+    return [
+        {3: (I32, column.list_repetition), 4: (BINARY, outer), 5: _ONE, 6: (I32, _LIST_OF)},
+        {3: (I32, _REPEATED), 4: (BINARY, inner), 5: _ONE},
+        values,
+    ]
 
 
 def _written_group(group: Group, columns: Sequence[Column]) -> Fields:
@@ -164,7 +205,7 @@ def _written_chunk(chunk: Chunk, column: Column) -> Fields:
     metadata: Fields = {
         1: (I32, column.type),
         2: (LIST, (I32, [0, 3, 8])),  # not looked at: each page names its own
-        3: (LIST, (BINARY, [column.name.encode()])),
+        3: (LIST, (BINARY, [name.encode() for name in column.path])),
         4: (I32, chunk.codec),
         5: (I64, chunk.values),
         6: (I64, chunk.size),

@@ -1,15 +1,15 @@
 """What an item may be, whatever it came in.
 
-An event is a key, or a mapping with the members `key` and, optionally, `count` and `user`. A table's row is the same
-mapping with its columns for members. In the form of users an item is one person's set of keys: a list of keys, or a
-mapping with the members `keys` and, optionally, `user`; of a table, all rows with the same user.
+An event is a key, or a mapping with the members `key` and, optionally, `count` and `user`. In the form of users an item
+is one person's set of keys: a list of keys, or a mapping with the members `keys` and, optionally, `user`. A table's row
+is the same mapping with its columns for members.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from app.api.decoding.forms import EVENTS
+from app.api.decoding.forms import EVENTS, USERS
 from app.core.errors import MAX_REPORTED, BadBatch
 
 MAX_KEY_BYTES = 512  # and of a user
@@ -19,7 +19,6 @@ UserSet = tuple[str | None, list[str]]  # who, if named, and the keys as they we
 
 _NO_EVENT = 'an event is a string or {"key": string, "count": whole number, "user": string}.'
 _NO_SET = 'an item is the keys of one person: [string, …] or {"user": string, "keys": [string, …]}.'
-_SET_MEMBERS = {"user", "keys"}
 
 _Event = tuple[tuple[str, int], str | None]
 _Checked = TypeVar("_Checked")
@@ -50,6 +49,12 @@ def require_few(items: int, limits: Limits) -> None:
         raise BadBatch(f"A batch may have at most {limits.items} items; send several.")
 
 
+def require_few_keys(keys: int, limits: Limits) -> None:
+    """Of all sets together."""
+    if keys > limits.items:
+        raise BadBatch(f"A batch may have at most {limits.items} keys in all its sets together; send several.")
+
+
 def checked(items: Iterable[Any]) -> Events:
     events = _all_of(_event, items)
     users = [user for _, user in events]
@@ -57,18 +62,8 @@ def checked(items: Iterable[Any]) -> Events:
 
 
 def checked_sets(items: Sequence[Any], limits: Limits) -> list[UserSet]:
-    if sum(map(_key_count, items)) > limits.items:
-        raise BadBatch(f"A batch may have at most {limits.items} keys in all its sets together; send several.")
+    require_few_keys(sum(map(_key_count, items)), limits)
     return _all_of(_user_set, items)
-
-
-def grouped(rows: Iterable[Any]) -> list[UserSet]:
-    """A set for each user, in order of first occurrence, of all their rows, wherever those are."""
-    events = checked(rows)
-    sets: dict[str | None, list[str]] = {}
-    for (key, _), user in zip(events.pairs, events.users or (), strict=True):
-        sets.setdefault(user, []).append(key)
-    return list(sets.items())
 
 
 def _all_of(check: Callable[[Any], _Checked | Fault], items: Iterable[Any]) -> list[_Checked]:
@@ -136,7 +131,7 @@ def _user_set(item: Any) -> UserSet | Fault:
 
 def _set_object(item: Any) -> dict[str, Any] | None:
     whole = {"keys": item} if isinstance(item, list) else item
-    is_set = isinstance(whole, dict) and isinstance(whole.get("keys"), list) and whole.keys() <= _SET_MEMBERS
+    is_set = isinstance(whole, dict) and isinstance(whole.get("keys"), list) and whole.keys() <= USERS.columns
     return whole if is_set else None
 
 

@@ -8,12 +8,13 @@ compression (DELTA_BYTE_ARRAY repeats prefixes) are refused. The footer is repla
 from collections.abc import Iterator
 from typing import Any
 
-from app.api.decoding import arrow as arrows
-from app.api.decoding import footer, thrift
+import numpy as np
+
+from app.api.decoding import arrays, footer, thrift
 from app.api.decoding.compression import too_large
 from app.api.decoding.footer import Chunk, Footer
 from app.api.decoding.forms import Form
-from app.api.decoding.items import Limits, require_few
+from app.api.decoding.items import Limits, require_few, require_few_keys
 from app.core.errors import BadBatch
 
 _MAX_HEADERS_BYTES = 256 * 1024  # of all pages together; a hundred each, or a few thousand with statistics
@@ -24,8 +25,8 @@ _ENCODINGS = (0, 2, 8)  # PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY
 
 
 def read_parquet(body: bytes, limits: Limits, form: Form) -> list[Any]:
-    arrow = arrows.imported()
-    return arrows.guarded("The body is not a valid Parquet file.", lambda: _file_items(arrow, body, limits, form))
+    arrow = arrays.imported()
+    return arrays.guarded("The body is not a valid Parquet file.", lambda: _file_items(arrow, body, limits, form))
 
 
 def _file_items(arrow: Any, body: bytes, limits: Limits, form: Form) -> list[Any]:
@@ -33,19 +34,37 @@ def _file_items(arrow: Any, body: bytes, limits: Limits, form: Form) -> list[Any
 
     pages, described = footer.split(body, form)
     _require_bounded(pages, described, limits)
-    texts = [column.name for column in described.columns if column.name != "count"]
+    texts = [".".join(column.path) for column in described.columns if column.name != "count"]
     with ParquetFile(
         arrow.BufferReader(footer.joined(pages, described)),
         read_dictionary=texts,  # one long value in a hundred thousand rows stays one
         pre_buffer=False,  # which would use threads
     ) as file:
-        arrows.require_types(arrow, file.schema_arrow, form)
-        table = file.read(use_threads=False)
-    return arrows.batch_items(arrow, table.to_batches(), limits)
+        arrays.require_types(arrow, file.schema_arrow, form)
+        return arrays.batch_items(arrow, _batches(file, described), limits)
+
+
+def _batches(file: Any, described: Footer) -> Iterator[Any]:
+    """One row group after the other: pyarrow cannot join lists of texts from several dictionaries."""
+    for index, group in enumerate(described.groups):
+        table = file.read_row_group(index, use_threads=False)
+        for column, chunk, cells in zip(described.columns, group.chunks, table.columns, strict=True):
+            if len(cells) != group.rows or (column.is_list and _slots(cells) != chunk.values):
+                raise ValueError  # only the pages say where a list ends: they may tell of other lists than declared
+        yield from table.to_batches()
+
+
+def _slots(lists: Any) -> int:
+    """How many values a chunk has for them: one for each key, and one for each list without any."""
+    offsets = (part.offsets.to_numpy() for part in lists.chunks if len(part))
+    return sum(int(np.maximum(np.diff(each), 1).sum()) for each in offsets)
 
 
 def _require_bounded(pages: memoryview, described: Footer, limits: Limits) -> None:
-    require_few(sum(group.rows for group in described.groups), limits)
+    rows = sum(group.rows for group in described.groups)
+    require_few(rows, limits)
+    slots = sum(max(chunk.values for chunk in group.chunks) for group in described.groups)
+    require_few_keys(slots - rows, limits)  # at most one slot a row has no key, so there are at least so many keys
     size = headers = 0
     for chunk in (chunk for group in described.groups for chunk in group.chunks):
         for header_size, page_size in _page_sizes(chunk, pages, limits):
@@ -65,11 +84,13 @@ def _page_sizes(chunk: Chunk, pages: memoryview, limits: Limits) -> Iterator[tup
         reader = thrift.Reader(pages[: min(end, at + _MAX_HEADERS_BYTES)], at)
         header = reader.read_struct()
         is_data, length = _described_page(header)
-        require_few(length, limits)
         values += length if is_data else 0
+        if values > chunk.values:
+            raise ValueError
+        require_few(0 if is_data else length, limits)
         yield reader.at - at, thrift.number(header, 2)
         at = reader.at + thrift.number(header, 3)
-        if at > min(end, len(pages)) or values > chunk.values:
+        if at > min(end, len(pages)):
             raise ValueError
 
 

@@ -121,21 +121,16 @@ def set_items(sets: Sequence[UserSet]) -> list[Any]:
     return [keys if user is None else {"user": user, "keys": keys} for user, keys in sets]
 
 
-def set_table(sets: Sequence[UserSet], kind: Any = None) -> Any:
-    users, keys = zip(*_rows(sets), strict=True) if sets else ((), ())
-    return pa.table({"user": pa.array(users, kind or pa.string()), "key": pa.array(keys, kind or pa.string())})
-
-
-def _rows(sets: Sequence[UserSet]) -> list[tuple[str | None, str]]:
-    """The first key of everybody, then the second, …: the rows of a user lie apart."""
-    longest = max((len(keys) for _, keys in sets), default=0)
-    return [(user, keys[place]) for place in range(longest) for user, keys in sets if place < len(keys)]
+def set_table(sets: Sequence[UserSet], kind: Any = None, lists: Any = pa.list_) -> Any:
+    """One row is one person. As in JSON, where nobody at all is named there is no column for it."""
+    keys = {"keys": pa.array([keys for _, keys in sets], lists(kind or pa.string()))}
+    users = [user for user, _ in sets]
+    return pa.table(keys | ({"user": pa.array(users, kind or pa.string())} if any(users) else {}))
 
 
 SET_WRITERS: dict[str, Callable[[Sequence[UserSet]], bytes]] = {
     JSON: lambda sets: json.dumps({"users": set_items(sets)}).encode(),
     NDJSON: lambda sets: _lines(set_items(sets)),
-    CSV: lambda sets: _csv(("user", "key"), _rows(sets)),
     PARQUET: lambda sets: parquet(set_table(sets)),
     ARROW: lambda sets: arrow(set_table(sets)),
 }

@@ -15,6 +15,7 @@ from tests.api.decoding.bodies import (
     ARROW,
     ENCODERS,
     LINES,
+    MAX_ITEMS,
     PARQUET,
     SET_WRITERS,
     WRITERS,
@@ -62,10 +63,11 @@ _BODIES[ARROW] += [
 ]
 _SET_BODIES: dict[str, list[Any]] = {content_type: [write] for content_type, write in SET_WRITERS.items()}
 _SET_BODIES[PARQUET] += [
-    lambda sets: parquet(set_table(sets), compression="zstd", data_page_version="2.0", row_group_size=3)
+    lambda sets: parquet(set_table(sets), compression="zstd", data_page_version="2.0", row_group_size=3),
+    lambda sets: parquet(set_table(sets), use_dictionary=False, compression="none", store_schema=False),
 ]
 _SET_BODIES[ARROW] += [
-    lambda sets: arrow(set_table(sets, pa.string_view()), rows_each=3),
+    lambda sets: arrow(set_table(sets, pa.string_view(), pa.large_list), rows_each=3),
     lambda sets: arrow(set_table(sets, _DICTIONARY), compression="zstd", rows_each=7),
 ]
 
@@ -95,6 +97,7 @@ def _require_sets(content_type: str, encoding: str, body: bytes) -> None:
         sets = decoded_sets(content_type, body, encoding)
         assert all(user is None or _is_fine(user) for user, _ in sets)
         assert all(keys and all(map(_is_fine, keys)) for _, keys in sets)
+        assert sum(len(keys) for _, keys in sets) <= MAX_ITEMS
 
 
 def _is_fine(text: str) -> bool:

@@ -28,6 +28,7 @@ from tests.api.decoding.bodies import (
 
 _ROOT = Path(__file__).parents[3]
 _LONG = "x" * 900_000
+_NUMBERED = pa.dictionary(pa.int8(), pa.string())
 
 
 def _views(rows: int, text: str = _LONG) -> Any:
@@ -47,6 +48,15 @@ def _keys(keys: Any) -> Any:
 
 def _users(users: Any, keys: Any = None) -> Any:
     return pa.table({"user": users, "key": keys or ["a"] * len(users)})
+
+
+def _sets(keys: list[list[str]], kind: Any = None) -> Any:
+    return pa.table({"keys": pa.array(keys, pa.list_(kind or pa.string()))})
+
+
+def _listed(keys: Any, each: int) -> Any:
+    """Sets of so many of the keys."""
+    return pa.table({"keys": pa.ListArray.from_arrays(pa.array(range(0, len(keys) + 1, each), pa.int32()), keys)})
 
 
 def _forged(declared: int) -> bytes:
@@ -75,18 +85,25 @@ def bombs() -> dict[str, tuple[str, bytes]]:
         "arrow-views-of-keys-and-users": (ARROW, arrow(_users(_views(18, "x" * 30_000), _views(18, "x" * 30_000)))),
         "parquet-users-again-and-again": (PARQUET, parquet(_users(_repeated(1000)))),
         "parquet-page-of-users": (PARQUET, parquet(_users(pa.array(["x" * 2_000_000])), compression="zstd")),
+        "parquet-sets-page": (PARQUET, parquet(_listed(pa.array(["x" * 40_000_000]), 1), compression="zstd")),
+        "parquet-sets-of-one-value": (PARQUET, parquet(_listed(_repeated(1000), 10))),
+        "arrow-sets-batch": (ARROW, arrow(_listed(pa.array(["x" * 40_000_000]), 1), compression="zstd")),
+        "arrow-sets-of-one-value": (ARROW, arrow(_listed(_repeated(1000), 10))),
+        "arrow-sets-of-views": (ARROW, arrow(_listed(_views(1000), 10))),
+        "arrow-sets-of-views-in-many-batches": (ARROW, arrow(_listed(_views(992, "x" * 30_000), 31), rows_each=1)),
         "arrow-metadata": (ARROW, arrow(_keys(["a"]).replace_schema_metadata({"m": "x" * 100_000}))),
     }
 
 
-def _refusal(content_type: str, body: bytes) -> str:
+def _refusal(name: str, content_type: str, body: bytes) -> str:
+    decode: Any = decoded_sets if "sets" in name else decoded
     with pytest.raises(Refusal) as refusal:
-        decoded(content_type, body)
+        decode(content_type, body)
     return str(refusal.value)
 
 
 def test_tables_that_would_grow_are_refused_for_what_they_declare(bombs: dict[str, tuple[str, bytes]]) -> None:
-    sentences = {name: _refusal(content_type, body) for name, (content_type, body) in bombs.items()}
+    sentences = {name: _refusal(name, content_type, body) for name, (content_type, body) in bombs.items()}
     too_large = {name for name, sentence in sentences.items() if "bytes when decompressed" in sentence}
     assert too_large == {
         "parquet-page",
@@ -99,31 +116,43 @@ def test_tables_that_would_grow_are_refused_for_what_they_declare(bombs: dict[st
         "arrow-views-in-many-batches",
         "arrow-views-of-keys-and-users",
         "parquet-page-of-users",
+        "parquet-sets-page",
+        "arrow-sets-batch",
+        "arrow-sets-of-views",
+        "arrow-sets-of-views-in-many-batches",
     }
     long_keys = {name for name, sentence in sentences.items() if "Item 0: a key has 1 to 512 bytes" in sentence}
-    assert long_keys == {"parquet-one-value-again-and-again", "arrow-one-value-again-and-again"}
+    assert long_keys == {
+        "parquet-one-value-again-and-again",
+        "arrow-one-value-again-and-again",
+        "parquet-sets-of-one-value",
+        "arrow-sets-of-one-value",
+    }
     long_users = {name for name, sentence in sentences.items() if "Item 0: a user has 1 to 512 bytes" in sentence}
     assert long_users == {"parquet-users-again-and-again", "arrow-users-again-and-again"}
 
 
 _MEASURE = """
 import json, os, resource, sys
+from functools import partial
 from pathlib import Path
-from app.api.decoding import decode_events
+from app.api.decoding import decode_events, decode_users
 from app.core.errors import Refusal
 
 def answer(path):
     content_type, _, body = path.read_bytes().partition(b"\\n")
+    decode = partial(decode_users, most_keys=9) if "sets" in path.name else decode_events
     try:
-        return decode_events(content_type.decode(), "", body, max_items=1000, max_bytes=1_000_000)
+        return decode(content_type.decode(), "", body, max_items=1000, max_bytes=1_000_000)
     except Refusal:
         return None
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-*bombs, _ = paths = sorted(Path(sys.argv[1]).iterdir())
-for good in paths[-1:] * 2:
+paths = sorted(Path(sys.argv[1]).iterdir())
+bombs = [path for path in paths if not path.name.startswith("good")]
+for good in 2 * [path for path in paths if path.name.startswith("good")]:
     assert answer(good)
 threads = len(os.listdir("/proc/self/task"))
 grown = {}
@@ -137,7 +166,8 @@ print(json.dumps([grown, threads, len(os.listdir("/proc/self/task"))]))
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux shows them")
 def test_refused_tables_cost_little_memory_and_no_thread(bombs: dict[str, tuple[str, bytes]], tmp_path: Path) -> None:
-    bodies = {**bombs, "z-good": (PARQUET, parquet(_keys(["a"] * 1000)))}
+    good = {"good": (PARQUET, parquet(_keys(["a"] * 1000))), "good-sets": (ARROW, arrow(_sets([["a"]] * 1000)))}
+    bodies = bombs | good
     for name, (content_type, body) in bodies.items():
         (tmp_path / name).write_bytes(content_type.encode() + b"\n" + body)
     run = subprocess.run(
@@ -179,6 +209,10 @@ def test_a_swarm_of_items_is_refused_before_it_is_parsed(content_type: str, body
         (NDJSON, b"\n" * 900_000),
         (CSV, b"user,key\n" + b"u,a\n" * 240_000),
         (CSV, b"user,key\n" + b"," * 900_000),
+        (PARQUET, parquet(_sets([["a"] * 75_000] * 2), use_dictionary=False, compression="none")),
+        (PARQUET, parquet(_sets([["a" * 9] * 900] * 60), row_group_size=1, use_dictionary=False, compression="none")),
+        (ARROW, arrow(_sets([["a"] * 100_000]))),
+        (ARROW, arrow(_sets([["a"] * 900] * 900, _NUMBERED), rows_each=1)),
         ("text/plain", b"\n" * 900_000),
     ],
 )

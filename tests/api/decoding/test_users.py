@@ -24,7 +24,6 @@ from tests.api.decoding.bodies import (
     decoded_sets,
     decoded_users,
     parquet,
-    set_table,
     table,
 )
 
@@ -144,17 +143,6 @@ def test_a_set_need_not_say_whose_it_is() -> None:
     assert decoded_sets(NDJSON, b'["a", "b"]\r\n{"user": "u1", "keys": ["c"]}\n {"keys": ["d", "d"]}') == sets
 
 
-def test_the_rows_of_a_user_form_a_set_wherever_they_are() -> None:
-    body = b"key,user\nb,v\na,u\nc,v\na,u\nb,w\n"
-    assert decoded_sets(CSV, body) == [("v", ["b", "c"]), ("u", ["a", "a"]), ("w", ["b"])]
-
-
-@_EACH_TABLE
-@pytest.mark.parametrize("kind", _KINDS, ids=str)
-def test_sets_may_be_of_every_string_type(content_type: str, kind: Any) -> None:
-    assert decoded_sets(content_type, _TABLES[content_type](set_table(_SETS, kind))) == _SETS
-
-
 _NO_SET = 'an item is the keys of one person: [string, …] or {"user": string, "keys": [string, …]}.'
 
 
@@ -181,21 +169,6 @@ def test_a_line_that_is_no_json_is_a_bad_item_among_sets() -> None:
     assert [position for position, _ in _bad_sets(NDJSON, b'["a"]\n\n["a"\n[NaN]\n["b"]\n').items] == [1, 2, 3]
 
 
-def test_bad_rows_are_named_by_their_place_in_the_table() -> None:
-    rows = pa.table({"user": ["u", None, "u", "v"], "key": ["a", "a", None, ""]})
-    details = [(1, _SENTENCE), (2, "a key must not be null."), (3, "a key has 1 to 512 bytes of UTF-8.")]
-    assert _bad_sets(PARQUET, parquet(rows)).items == _bad_sets(ARROW, arrow(rows)).items == details
-    assert [place for place, _ in _bad_sets(CSV, b'user,key\nu,a\n,a\nu\nv,""\n').items] == [1, 2, 3]
-
-
-@pytest.mark.parametrize("names", [["key"], ["user"], ["user", "key", "count"], ["users", "key"], ["user", "keys"]])
-def test_a_table_of_users_has_the_columns_user_and_key(names: list[str]) -> None:
-    rows = pa.table({name: [1] if name == "count" else ["a"] for name in names})
-    csv = ",".join(names).encode() + b"\n"
-    for refusal in (_bad_sets(PARQUET, parquet(rows)), _bad_sets(ARROW, arrow(rows)), _bad_sets(CSV, csv)):
-        assert "has the columns user and key, each once" in str(refusal)
-
-
 # The wrong form
 
 
@@ -209,14 +182,8 @@ def test_each_kind_of_sketch_says_which_form_it_takes() -> None:
     assert "an item is the keys of one person" in str(_bad_sets(NDJSON, b'"a"'))
 
 
-@pytest.mark.parametrize("body", [b"", b"a\n", b"\xff"])
-def test_lines_cannot_say_whose_they_are(body: bytes) -> None:
-    sentence = "A sketch of users takes JSON, NDJSON or a table with the columns user and key."
-    assert _bad_sets("text/plain; charset=utf-8", body).reason == sentence
-
-
 def test_other_types_and_bytes_are_refused_for_sets_too() -> None:
     with pytest.raises(UnsupportedMediaType):
         decoded_sets("text/html", b"")
-    for content_type in (JSON, NDJSON, CSV):
+    for content_type in (JSON, NDJSON):
         assert f"not valid UTF-8 {content_type}" in str(_bad_sets(content_type, b'user,key\n"\xff"\n'))
