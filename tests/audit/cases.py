@@ -79,7 +79,7 @@ def reduced() -> list[Case]:
 
 def compact() -> list[Case]:
     """Up to k counters differ by one, in one direction."""
-    merged, users = neighbours.merged, neighbours.users
+    merged, users, cut, one_by_one = neighbours.merged, neighbours.users, neighbours.cut_by_count, neighbours.one_by_one
     gshm, laplace = "gshm", "laplace-compact"
     universe = of_values(LETTERS[:2])
     return [
@@ -87,10 +87,12 @@ def compact() -> list[Case]:
         planned(gshm, "merged, half of them lower", merged(4, TALL, 2), epsilon="1", delta="0.174"),
         planned(gshm, "merged, all keys its own", merged(2, 1, 2), epsilon="1", delta="0.14"),
         planned(gshm, "a user, tall", users(4, TALL), epsilon="1", delta="0.174"),
+        planned(gshm, "a user, requests cut by count", cut(one_by_one, TALL), epsilon="1", delta="0.127"),
         planned(gshm, "a user beside nobody", users(4, 0), epsilon="1", delta="0.174"),
         planned(laplace, "merged, all counters lower", merged(2, TALL, 2), epsilon="1", delta=NOISE_ALONE),
         planned(laplace, "merged, all keys its own", merged(3, 1, 3), epsilon="1", delta="0.0846"),
         planned(laplace, "a user, tall", users(2, TALL), epsilon="1", delta=NOISE_ALONE),
+        planned(laplace, "a user, requests cut by count", cut(one_by_one, TALL), epsilon="1", delta=NOISE_ALONE),
         planned(laplace, "a user beside nobody", users(2, 0), epsilon="1", delta="0.0611"),
         planned(laplace, "pure, a user, tall", users(2, TALL), epsilon="1", delta="0", universe=universe, draws=_SLOW),
         planned(

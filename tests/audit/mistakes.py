@@ -126,9 +126,22 @@ def _lower_thresholds() -> list[Mistake]:
     ]
 
 
+def _whole_requests() -> list[Mistake]:
+    """Two worlds: with one person more, a sender that cuts by count cuts every later request elsewhere."""
+
+    def pair() -> tuple[CompactSketch, CompactSketch]:
+        return neighbours.cut_by_count(neighbours.as_one_merge, TALL)
+
+    return [
+        Mistake("a request is one merge, gshm", lambda: _compact("gshm", pair(), "0.127")),
+        Mistake("a request is one merge, laplace-compact", lambda: _compact("laplace-compact", pair(), NOISE_ALONE)),
+    ]
+
+
 MISTAKES = [
     *_half_the_noise(),
     *_lower_thresholds(),
+    *_whole_requests(),
     Mistake("pmg without the shared draw", lambda: _without_the_shared_draw(_pmg("S1", 4, TALL, NOISE_ALONE))),
     Mistake("merged and released by pmg, keys its own", lambda: _merged_by_pmg(4, 1, 4, "1", "0.102")),
     Mistake("merged and released by pmg, half of them lower", lambda: _merged_by_pmg(6, TALL, 3, "2", NOISE_ALONE)),

@@ -3,14 +3,18 @@
 A pair is (longer, shorter): the longer stream has one event, one person's events or one user more.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
+from app.core import kernel
+from app.core.sketches import state as states
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.standard import StandardSketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
 from tests.streams import LETTERS, Stream, neighbours, small_streams
+from tests.worlds import whole_request
 
 STATES = ("S1", "S2", "S3", "S4", "S5", "S6")
 
@@ -114,6 +118,39 @@ def users(k: int, others: int) -> tuple[CompactSketch, CompactSketch]:
     """One user with a set of k keys, beside so many others with the same set."""
     shorter = CompactSketch.empty(k).extended_by_people([LETTERS[:k]] * others)
     return shorter.extended_by_people([LETTERS[:k]]), shorter
+
+
+PeopleFold = Callable[[CompactSketch, Sequence[str]], CompactSketch]  # a request's people into a sketch
+
+
+def cut_by_count(fold: PeopleFold, others: int) -> tuple[CompactSketch, CompactSketch]:
+    """One person more in front of all others, in requests of two people each: every later request is cut elsewhere.
+
+    With one counter, which each person of the second half lowers: together with the next, if a request is one merge and
+    the two differ.
+    """
+    shorter = ["a"] * (4 * others) + ["b", "c", "c", "b"] * (others // 2)
+    left, right = (_in_requests(fold, people, 2) for people in (["a", *shorter], shorter))
+    return left, right
+
+
+def _in_requests(fold: PeopleFold, people: Sequence[str], size: int) -> CompactSketch:
+    sketch = CompactSketch.empty(1)
+    for at in range(0, len(people), size):
+        sketch = fold(sketch, people[at : at + size])
+    return sketch
+
+
+def one_by_one(sketch: CompactSketch, people: Sequence[str]) -> CompactSketch:
+    """As the service folds a request: through the kernel, from stored bytes to stored bytes."""
+    opened = kernel.Fold(states.encode(sketch))
+    opened.add(kernel.sets_of([(None, keys) for keys in people], 1))
+    return states.decode_as(CompactSketch, states.by_slot(opened.stored()))
+
+
+def as_one_merge(sketch: CompactSketch, people: Sequence[str]) -> CompactSketch:
+    """A mistake: the request is counted first, and cut back once."""
+    return CompactSketch(sketch.k, whole_request(sketch.k, sketch.counters, Counter("".join(people))))
 
 
 def summed(k: int, pair: tuple[StreamSketch, StreamSketch], height: int) -> tuple[SummedSketch, SummedSketch]:

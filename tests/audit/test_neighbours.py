@@ -37,6 +37,16 @@ def test_a_user_moves_all_counters() -> None:
     assert neighbours.users(K, 0)[1].counters == {}
 
 
+def test_requests_cut_elsewhere_move_one_counter_by_one_if_people_are_folded_one_by_one() -> None:
+    longer, shorter = neighbours.cut_by_count(neighbours.one_by_one, 100)
+    assert (longer.counters, shorter.counters) == ({"a": 201}, {"a": 200})
+
+
+def test_requests_cut_elsewhere_move_it_by_half_their_number_if_each_is_one_merge() -> None:
+    longer, shorter = neighbours.cut_by_count(neighbours.as_one_merge, 100)
+    assert (longer.counters, shorter.counters) == ({"a": 201}, {"a": 300})
+
+
 def test_a_standard_sketch_may_lose_all_its_keys() -> None:
     longer, shorter = neighbours.standard_pair(K)
     assert longer.counters == {}
