@@ -8,19 +8,19 @@ what it is, ρ = Δ²/2σ².
 """
 
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from math import isqrt
 from typing import Protocol
 
 from app.core.budget import EPSILON_DIGITS, Budget, Cost, decimal_string
 from app.core.errors import InvalidNumber
+from app.core.tails import CONTEXT
 
 RHO_DIGITS = 15
 _RHO = 10**RHO_DIGITS
 _EPSILON = 10**EPSILON_DIGITS
 _DELTA = 10**18
-_CONTEXT = Context(prec=80)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Zcdp:
         set_aside = _set_aside(total)
         if set_aside == 0:
             raise InvalidNumber("A zcdp ledger sets half of its delta aside and needs one above 0, for example 1e-6.")
-        with localcontext(_CONTEXT):
+        with localcontext(CONTEXT):
             epsilon, log = Decimal(total.epsilon_units) / _EPSILON, _log_inverse(set_aside)
             rho = ((log + epsilon).sqrt() - log.sqrt()) ** 2 * (1 - Decimal("1e-30"))
             return Price(int((rho * _RHO).to_integral_value(ROUND_FLOOR)), total.delta_units - set_aside)
@@ -99,7 +99,7 @@ class Zcdp:
         if spent.main == 0:
             return Budget(0, spent.delta)
         set_aside = _set_aside(total)
-        with localcontext(_CONTEXT):
+        with localcontext(CONTEXT):
             rho = Decimal(spent.main) / _RHO
             epsilon = (rho + 2 * (rho * _log_inverse(set_aside)).sqrt()) * (1 + Decimal("1e-30"))
             return Budget(int((epsilon * _EPSILON).to_integral_value(ROUND_CEILING)), spent.delta + set_aside)
