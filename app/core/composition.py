@@ -7,11 +7,11 @@ Each release is replaced by the worst one with its cost: for (ε, δ) the privac
 with probability δ (Kairouz, Oh & Viswanath 2015); for Gaussian noise of ρ it is normal, mean ρ and variance 2ρ, and
 infinite with the δ of the threshold. Losses add up; their distributions are convolved on a grid, each loss rounded up.
 
-The result is an upper value: what double precision may lose is added. A Fourier transform loses some 1e-12 of the whole
-mass, which may be far more than δ. So probabilities are tilted first: Pr[l]·e^(λl), scaled to 1, with λ such that most
-of it lies where the ε is expected. Tilting and convolving can be exchanged. If at most `lost` of the tilted mass is
-missing, then δ(ε) = Σ over l > ε of (1 − e^(ε−l))·Pr[l] is understated by at most lost·scale·e^(−λε), which is then small
-beside δ. Every λ gives a valid bound; a good one gives a close one.
+The result is an upper value: what double precision may lose is added. A Fourier transform loses some 1e-12 of the
+whole mass, which may be far more than δ. So probabilities are tilted first: Pr[l]·e^(λl), scaled to 1, with λ such that
+most of it lies where the ε is expected. Tilting and convolving can be exchanged. If at most `lost` of the tilted mass
+is missing, then δ(ε) = Σ over l > ε of (1 − e^(ε−l))·Pr[l] is understated by at most lost·scale·e^(−λε), which is then
+small beside δ. Every λ gives a valid bound; a good one gives a close one.
 """
 
 import math
@@ -84,8 +84,8 @@ def _lost_by_transform(left: NDArray[np.float64], right: NDArray[np.float64], le
     """At least the sum of all errors of a convolution by transforms; raising what came out below zero only adds mass.
 
     A transform of 2^t values has a relative error of at most t·η in ℓ2, η < 7·2^−53 (Higham, Accuracy and Stability of
-    Numerical Algorithms, Theorem 24.2). The errors of both transforms are multiplied by the other's largest value, which
-    is at most its ℓ1 norm; the product and the transform back add no more than these two. √length turns ℓ2 into ℓ1.
+    Numerical Algorithms, Theorem 24.2). The errors of each are multiplied by the other's largest value, at most its ℓ1
+    norm; the product and the transform back add no more than these two. √length turns ℓ2 into ℓ1.
     """
     norms = np.linalg.norm(left) * right.sum() + np.linalg.norm(right) * left.sum()
     return float(2 * _TRANSFORM * math.log2(length) * math.sqrt(length) * norms)
@@ -119,7 +119,7 @@ def _normal(rho: float, step: float, tilt: float) -> tuple[int, NDArray[np.float
 
 
 def epsilon_of(releases: Iterable[Release], delta: float) -> float:
-    """An ε at which all of them together are (ε, δ)-private; infinite where none is found, as for δ below their tails."""
+    """An ε at which all of them together are (ε, δ)-private; infinite where none is found, as at a δ below theirs."""
     counted = Counter(releases)
     if not counted:
         return 0.0

@@ -132,7 +132,7 @@ def test_neither_accountants_nor_draws_round_in_the_default_context() -> None:
     total, cost = Budget.granted(epsilon="1.7", delta="1e-5"), Cost.charged(epsilon="0.3", delta="1e-7")
     for accountant in ACCOUNTANTS.values():
         limit = accountant.limit(total)
-        accountant.guarantee(total, limit)
+        accountant.converted(total, limit)
         price = accountant.price(cost, Fraction(1, 30))
         assert limit.covers(price)
         assert accountant.rho(price) in (None, "0.033333333333334")
