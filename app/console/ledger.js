@@ -46,7 +46,7 @@ function provenOf(report) {
   ]);
   const spent = report.spent.rho ? "Spent, as bookkeeping" : "Spent";
   return [
-    make("p", null, report.statement),
+    make("p", { class: "lead" }, report.statement),
     facts([["Guarantee", amount(report.guarantee)], [spent, amount(report.spent)], ...changes]),
   ];
 }
