@@ -149,8 +149,8 @@ class TotalIn(Input):
 class BudgetIn(TotalIn):
     accountant: Literal["basic", "zcdp"] = Field(
         "basic",
-        description="`basic` adds up ε and δ. `zcdp` adds up ρ, which comes to far less for many small releases, and "
-        "sets half of δ aside for it",
+        description="`basic` adds up ε and δ; what is spent is the guarantee, at any moment. `zcdp` adds up ρ, which "
+        "comes to far less for many small releases, and sets half of δ aside for it; the total is the guarantee",
     )
 
 

@@ -5,7 +5,8 @@ from fastapi import APIRouter, Response
 from app.api.dependencies import AdminOfName, AppContext, LedgerName, Paging, Reader, ReaderOfName, sealed
 from app.api.errors import Responses, responses
 from app.api.inputs import BudgetChangeIn, LedgerIn, example
-from app.api.outputs import EntryOut, LedgerOut, PageOut, ReportOut
+from app.api.outputs import EntryOut, LedgerOut, PageOut
+from app.api.reports import ReportOut
 from app.core.errors import Conflict, InvalidNumber, UnknownLedger
 from app.usecases import manage_ledgers
 from app.usecases.report_ledger import report_ledger
@@ -43,7 +44,11 @@ def create_ledger(
     responses=responses(InvalidNumber, UnknownLedger, Conflict),
 )
 def set_budget(name: LedgerName, body: BudgetChangeIn, app: AppContext, caller: AdminOfName) -> LedgerOut:
-    """Give a ledger another total, never below what is spent. An entry of its own, with its reason. Needs `admin`."""
+    """Give a ledger another total, never below what is spent. An entry of its own, with its reason. Needs `admin`.
+
+    At a `zcdp` ledger the total is what is proven. If it is raised after a release, what it allows from then on adds to
+    the guarantee; if it is lowered, the guarantee stays as it was. The report says what holds.
+    """
     return LedgerOut.of(manage_ledgers.set_budget(app, name, body.total(), body.reason))
 
 
@@ -62,7 +67,10 @@ def get_ledger(name: LedgerName, app: AppContext, caller: ReaderOfName) -> Ledge
 
 @router.get("/v1/ledgers/{name}/report", responses=responses(UnknownLedger))
 def get_ledger_report(name: LedgerName, app: AppContext, caller: ReaderOfName) -> ReportOut:
-    """The guarantee that holds now for all releases together, and a tighter numerical figure. Needs `read`."""
+    """What is proven of all releases together; beside it what is spent, and a tighter numerical figure. Needs `read`.
+
+    Of a `basic` ledger what is spent is proven. Of a `zcdp` ledger the total is, and what is spent is bookkeeping.
+    """
     return ReportOut.of(report_ledger(app, name))
 
 

@@ -19,7 +19,6 @@ from app.usecases.manage_keys import KeyView, NewKey
 from app.usecases.manage_ledgers import EntryView, LedgerView
 from app.usecases.manage_sketches import SketchView
 from app.usecases.plan_release import Plan
-from app.usecases.report_ledger import Report
 
 T = TypeVar("T")
 
@@ -59,8 +58,15 @@ class LedgerOut(BaseModel):
     name: str = Field(examples=["page-views"])
     accountant: str = Field(description="How costs add up", examples=["basic"])
     total: AmountOut = Field(examples=[{"epsilon": "1", "delta": "1e-5"}])
-    spent: AmountOut = Field(examples=[{"epsilon": "0.5", "delta": "1e-6"}])
-    remaining: AmountOut = Field(examples=[{"epsilon": "0.5", "delta": "9e-6"}])
+    spent: AmountOut = Field(
+        description="What the releases so far come to. Of a `basic` ledger it is the guarantee that holds; of a `zcdp` "
+        "ledger it is bookkeeping, and the guarantee is in the report",
+        examples=[{"epsilon": "0.5", "delta": "1e-6"}],
+    )
+    remaining: AmountOut = Field(
+        description="The total minus what is spent; of a `zcdp` ledger bookkeeping too",
+        examples=[{"epsilon": "0.5", "delta": "9e-6"}],
+    )
     rho: str | None = Field(description="ρ spent, at a `zcdp` ledger", examples=[None])
     releases_like_the_last: int | None = Field(
         description="How many more releases of the last one's cost fit; null before the first", examples=[1]
@@ -84,45 +90,6 @@ class LedgerOut(BaseModel):
             if ledger.contributions
             else None,
             created_at=ledger.created_at,
-        )
-
-
-class NumericalOut(AmountOut):
-    note: str = Field(examples=["A report: tighter, but no rule for when to stop."])
-
-
-_STATEMENT = (
-    "For any two data sets that differ by one unit of privacy (one event, a person's max_contributions events, or one "
-    "user's set), every set of answers to the {releases} releases paid by {ledger!r} has probabilities P and Q with "
-    "P ≤ e^{epsilon}·Q + {delta}."
-)
-
-
-class ReportOut(BaseModel):
-    """What everything that the ledger paid for adds up to."""
-
-    ledger: str = Field(examples=["page-views"])
-    releases: int = Field(description="How many it paid for", examples=[2])
-    guarantee: AmountOut = Field(description="What holds, whatever was chosen when")
-    statement: str = Field(description="The same in words")
-    numerical: NumericalOut | None = Field(description="A tighter figure at the total δ; null before the first release")
-
-    @classmethod
-    def of(cls, report: Report) -> "ReportOut":
-        guarantee = report.guarantee.as_strings()
-        numerical = report.numerical_epsilon
-        return cls(
-            ledger=report.ledger,
-            releases=report.releases,
-            guarantee=AmountOut(**guarantee),
-            statement=_STATEMENT.format(releases=report.releases, ledger=report.ledger, **guarantee),
-            numerical=None
-            if numerical is None
-            else NumericalOut(
-                epsilon=f"{numerical:.4f}",
-                delta=report.total.as_strings()["delta"],
-                note="A report: numerical composition, tighter, but no valid rule for when to stop.",
-            ),
         )
 
 

@@ -22,7 +22,7 @@ def add(commands: Group) -> None:
     for name, words, run in (
         ("show", "show total, spent and left", _show),
         ("entries", "list the payments and changes, oldest first", _entries),
-        ("report", "state the guarantee that holds for all releases together", _report),
+        ("report", "state what is proven of all releases together, and what is spent", _report),
     ):
         command(actions, name, words, run).add_argument("name", help=LEDGER)
     change = command(actions, "set-budget", "give a ledger another total, never below what is spent", _set_budget)
@@ -71,9 +71,21 @@ def _report(api: Api, options: Namespace) -> None:
 
 
 def _statement(report: dict[str, Any]) -> list[str]:
-    numerical = report["numerical"]
-    tighter = wrapped(f"Numerically: {amount(numerical)}. {numerical['note']}") if numerical else []
-    return [*wrapped(report["statement"]), *tighter]
+    """What is proven comes first. Of a zcdp ledger, what is spent is called what it is."""
+    numerical, rho = report["numerical"], report["spent"].get("rho")
+    spent = f"{amount(report['spent'])} of {amount(report['total'])}"
+    lines = [
+        report["statement"],
+        *map(_change, report["budget_changes"]),
+        f"Bookkeeping: spent {spent} (ρ = {rho})." if rho else f"Spent: {spent}.",
+        f"Numerically: {amount(numerical)}. {numerical['note']}" if numerical else "",
+    ]
+    return [part for line in lines if line for part in wrapped(line)]
+
+
+def _change(change: dict[str, Any]) -> str:
+    adds = f", which adds {amount(change['adds'])} to the guarantee" if change["adds"] else ""
+    return f"Entry {change['number']}, after a release, set the total to {amount(change)}{adds}."
 
 
 def _row(ledger: dict[str, Any]) -> list[object]:
@@ -95,7 +107,7 @@ def _facts(ledger: dict[str, Any]) -> str:
             "ledger": ledger["name"],
             "accountant": ledger["accountant"],
             "total": amount(ledger["total"]),
-            "spent": amount(ledger["spent"]) + (f" (ρ = {ledger['rho']})" if ledger["rho"] else ""),
+            "spent": amount(ledger["spent"]) + (f" (ρ = {ledger['rho']}; no guarantee)" if ledger["rho"] else ""),
             "left": amount(ledger["remaining"]),
             "releases like the last": ledger["releases_like_the_last"],
             "of a person": f"up to {bound['max']}, unit {bound['unit']}, in all its sketches" if bound else None,

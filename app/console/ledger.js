@@ -16,7 +16,9 @@ const COLUMNS = [
 
 export async function ledgerView(name) {
   const path = `/v1/ledgers/${encodeURIComponent(name)}`;
-  const [ledger, entries] = await Promise.all([getJson(path), allEntries(`${path}/entries`)]);
+  const [ledger, entries, report] = await Promise.all([
+    getJson(path), allEntries(`${path}/entries`), getJson(`${path}/report`),
+  ]);
   return [
     make("h1", { tabindex: -1 }, `Ledger ${ledger.name}`),
     card(
@@ -30,8 +32,22 @@ export async function ledgerView(name) {
         ["Opened", moment(ledger.created_at)],
       ]),
     ),
+    card("What is proven", ...provenOf(report)),
     card("Over time", ...chartsOf(ledger, entries)),
     card("Entries", entriesTable(entries)),
+  ];
+}
+
+/** The guarantee in words and numbers. Of a zcdp ledger it is not what is spent. */
+function provenOf(report) {
+  const changes = report.budget_changes.map((change) => [
+    `Total set by entry ${change.number}, after a release`,
+    change.adds ? `${amount(change)}, which adds ${amount(change.adds)} to the guarantee` : amount(change),
+  ]);
+  const spent = report.spent.rho ? "Spent, as bookkeeping" : "Spent";
+  return [
+    make("p", { class: "lead" }, report.statement),
+    facts([["Guarantee", amount(report.guarantee)], [spent, amount(report.spent)], ...changes]),
   ];
 }
 
@@ -51,7 +67,8 @@ function chartsOf(ledger, entries) {
   const note = addsUp ? null : make(
     "p",
     { class: "quiet" },
-    "The steps add up the ε and δ of the releases. zcdp counts ρ instead, which comes to the dotted line.",
+    "The steps add up the ε and δ of the releases. zcdp counts ρ instead, which comes to the dotted line. That is " +
+      "bookkeeping: it tells what is left, and is no guarantee.",
   );
   const delta = Number(ledger.total.delta) ? chart("δ", "delta", ledger, entries, addsUp) : null;
   return [chart("ε", "epsilon", ledger, entries, addsUp), delta, note].filter(Boolean);

@@ -2,25 +2,28 @@
 
 `basic` sums ε and δ (Rogers, Roth, Ullman & Vadhan 2016). `zcdp` sums ρ and δ and stops before either passes a bound
 fixed when the budget is set (Whitehouse, Ramdas, Rogers & Wu 2023: a filter for approximate zCDP, valid when each cost
-is chosen after seeing earlier releases). With δ′, half of the budget's δ, set aside, what it spends is
-(ρ + 2√(ρ·ln(1/δ′)), Σδ + δ′)-private. A release that is (ε, δ)-private enters as (ε²/2, δ); Gaussian noise enters as
+is chosen after seeing earlier releases). With δ′, half of the budget's δ, set aside, a bound of (ρ, δ) is
+(ρ + 2√(ρ·ln(1/δ′)), δ + δ′)-private. A release that is (ε, δ)-private enters as (ε²/2, δ); Gaussian noise enters as
 what it is, ρ = Δ²/2σ².
+
+What is spent is a guarantee for `basic` alone. For `zcdp` the total is; what is spent, converted in the same way, only
+tells what is left. Why, and what holds after the total was changed: accountants.md, `proven.py`.
 """
 
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from math import isqrt
 from typing import Protocol
 
 from app.core.budget import EPSILON_DIGITS, Budget, Cost, decimal_string
 from app.core.errors import InvalidNumber
+from app.core.tails import CONTEXT
 
 RHO_DIGITS = 15
 _RHO = 10**RHO_DIGITS
 _EPSILON = 10**EPSILON_DIGITS
 _DELTA = 10**18
-_CONTEXT = Context(prec=80)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +51,16 @@ class Price:
 class Accountant(Protocol):
     """Adds up prices, and says what they mean as (ε, δ)."""
 
+    spent_is_proven: bool  # whether what is spent is a guarantee at whatever moment it is read
+
     def limit(self, total: Budget) -> Price:
         """How much may be spent in all, so that the total is never passed."""
 
     def price(self, cost: Cost, rho: Fraction) -> Price:
         """What a release costs that is `cost`-private and, but for its δ, ρ-zCDP."""
 
-    def guarantee(self, total: Budget, spent: Price) -> Budget:
-        """The (ε, δ) that holds for everything spent together."""
+    def converted(self, total: Budget, price: Price) -> Budget:
+        """The (ε, δ) of releases that together cost at most this, an amount fixed before the first of them."""
 
     def largest_epsilon(self, left: Price, cost: Cost) -> int:
         """The largest ε, in units, of a release that enters by its ε and fits beside the δ of this cost; 0 if none."""
@@ -65,14 +70,16 @@ class Accountant(Protocol):
 
 
 class Basic:
+    spent_is_proven = True
+
     def limit(self, total: Budget) -> Price:
         return Price(total.epsilon_units, total.delta_units)
 
     def price(self, cost: Cost, rho: Fraction) -> Price:
         return Price(cost.epsilon_units, cost.delta_units)
 
-    def guarantee(self, total: Budget, spent: Price) -> Budget:
-        return Budget(spent.main, spent.delta)
+    def converted(self, total: Budget, price: Price) -> Budget:
+        return Budget(price.main, price.delta)
 
     def largest_epsilon(self, left: Price, cost: Cost) -> int:
         return left.main if cost.delta_units <= left.delta else 0
@@ -82,12 +89,14 @@ class Basic:
 
 
 class Zcdp:
+    spent_is_proven = False
+
     def limit(self, total: Budget) -> Price:
         """ρ is the largest with ρ + 2√(ρ·L) ≤ ε, L = ln(1/δ′): (√(L + ε) − √L)², rounded down."""
         set_aside = _set_aside(total)
         if set_aside == 0:
             raise InvalidNumber("A zcdp ledger sets half of its delta aside and needs one above 0, for example 1e-6.")
-        with localcontext(_CONTEXT):
+        with localcontext(CONTEXT):
             epsilon, log = Decimal(total.epsilon_units) / _EPSILON, _log_inverse(set_aside)
             rho = ((log + epsilon).sqrt() - log.sqrt()) ** 2 * (1 - Decimal("1e-30"))
             return Price(int((rho * _RHO).to_integral_value(ROUND_FLOOR)), total.delta_units - set_aside)
@@ -95,14 +104,14 @@ class Zcdp:
     def price(self, cost: Cost, rho: Fraction) -> Price:
         return Price(-(-rho.numerator * _RHO // rho.denominator), cost.delta_units)
 
-    def guarantee(self, total: Budget, spent: Price) -> Budget:
-        if spent.main == 0:
-            return Budget(0, spent.delta)
+    def converted(self, total: Budget, price: Price) -> Budget:
+        if price.main == 0:
+            return Budget(0, price.delta)
         set_aside = _set_aside(total)
-        with localcontext(_CONTEXT):
-            rho = Decimal(spent.main) / _RHO
+        with localcontext(CONTEXT):
+            rho = Decimal(price.main) / _RHO
             epsilon = (rho + 2 * (rho * _log_inverse(set_aside)).sqrt()) * (1 + Decimal("1e-30"))
-            return Budget(int((epsilon * _EPSILON).to_integral_value(ROUND_CEILING)), spent.delta + set_aside)
+            return Budget(int((epsilon * _EPSILON).to_integral_value(ROUND_CEILING)), price.delta + set_aside)
 
     def largest_epsilon(self, left: Price, cost: Cost) -> int:
         """ε²/2 ≤ ρ."""

@@ -89,3 +89,6 @@ class Budget(_Amount):
 
     def minus(self, spent: _Amount) -> "Budget":
         return Budget(self.epsilon_units - spent.epsilon_units, self.delta_units - spent.delta_units)
+
+    def plus(self, other: "Budget") -> "Budget":
+        return Budget(self.epsilon_units + other.epsilon_units, self.delta_units + other.delta_units)

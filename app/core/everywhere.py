@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from decimal import Context, Decimal, localcontext
 
 from app.core.histogram import Counts
-from app.core.noise import Below, Sampler
+from app.core.noise import Below, Sampler, geometric
 from app.core.universe import Universe
 
 
@@ -24,7 +24,7 @@ def noisy_everywhere(
     kept = {key: value for key, value in noisy.items() if value >= cutoff}
     others = binomial_of_tail(universe.size - len(stored), scale, cutoff, below)
     for key in _unstored(counters, universe, others, below):
-        kept[key] = cutoff + _geometric(scale, sample)
+        kept[key] = cutoff + geometric(scale, sample)
     return kept
 
 
@@ -36,14 +36,6 @@ def _unstored(counters: Counts, universe: Universe, number: int, below: Below) -
         if key not in counters and key not in chosen:
             chosen.add(key)
             yield key
-
-
-def _geometric(scale: float, sample: Sampler) -> int:
-    """Pr[i] = (1 − p)·p^i for p = e^(−1/scale)."""
-    while True:
-        for draw in sample(scale, 8):
-            if draw >= 1:
-                return draw - 1
 
 
 _DIGITS = 60

@@ -5,14 +5,16 @@ Between two streams that differ by m events lie m − 1 others, each one event f
 That sum is a little less than the m·e^ε of `lem:group-privacy`.
 """
 
-from decimal import Context, Decimal, localcontext
+from decimal import Decimal, localcontext
 from fractions import Fraction
+
+from app.core.tails import CONTEXT, OUTWARD
 
 
 def group_factor(epsilon: Fraction, max_contributions: int) -> Decimal:
     """Σ e^(iε/m) for i < m: by how much m steps of one event enlarge the δ of one; rounded outward."""
     if max_contributions == 1:
         return Decimal(1)
-    with localcontext(Context(prec=120)):
+    with localcontext(CONTEXT):
         step = (Decimal(epsilon.numerator) / epsilon.denominator / max_contributions).exp()
-        return (step**max_contributions - 1) / (step - 1) * (1 + Decimal("1e-60"))
+        return (step**max_contributions - 1) / (step - 1) * OUTWARD

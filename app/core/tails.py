@@ -4,38 +4,58 @@
 Pr[ζ > j] = p^(j+1)/(1+p) for j ≥ −1 and Pr[ζ ≤ j] = p^(−j)/(1+p) for j ≤ 0.
 
 Two kinds of function, kept apart by their types. Those that decide a threshold return `Decimal`: closed forms
-in 120 digits, widened by `_OUTWARD`, so the probability is never understated. Those that only describe an
+in `CONTEXT`, widened by `OUTWARD`, so the probability is never understated. Their callers multiply them with
+`product_above`: a plain `*` would round to 28 digits, half of the time downwards. Those that only describe an
 error bound return `float`, summed on a grid whose steps are rounded to the pessimistic side.
 """
 
 import math
 from collections.abc import Callable
-from decimal import Context, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
-# The closed forms below lose at most 3·log10(s) ≤ 27 of these digits to cancellation; `_OUTWARD` exceeds what is left.
-_CONTEXT = Context(prec=120)
-_OUTWARD = _CONTEXT.add(Decimal(1), Decimal("1e-60"))
+# The context of everything that decides a threshold. It rounds a product or quotient of positive numbers up. A formula
+# with differences or powers loses digits all the same, so its result is multiplied by `OUTWARD`, which is more than it
+# loses: the sums below lose at most 3·log10(s) of the 120 digits to cancellation, and there s = m/ε ≤ 1e12.
+CONTEXT = Context(prec=120, rounding=ROUND_CEILING)
+OUTWARD = CONTEXT.add(Decimal(1), Decimal("1e-60"))
+
+
+def product_above(*factors: Decimal | int) -> Decimal:
+    """The product of positive factors, rounded up: never below the exact product."""
+    with localcontext(CONTEXT):
+        return math.prod(map(Decimal, factors), start=Decimal(1))
+
+
+def float_below(exact: Fraction) -> float:
+    """The largest float that is not above a positive number."""
+    nearest = float(exact)
+    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
 
 
 def draw_tail(scale: float, j: int) -> Decimal:
     """Pr[ζ ≥ j] for j ≥ 0."""
-    with localcontext(_CONTEXT):
+    with localcontext(CONTEXT):
         p = (-1 / Decimal(scale)).exp()
-        return p**j / (1 + p) * _OUTWARD
+        return p**j / (1 + p) * OUTWARD
 
 
 def some_draw_tail(scale: float, draws: int, j: int) -> Decimal:
     """Pr[some of `draws` draws is at least j], j ≥ 0."""
-    with localcontext(_CONTEXT):
-        return (1 - (1 - draw_tail(scale, j)) ** draws) * _OUTWARD
+    one = draw_tail(scale, j)
+    with localcontext(CONTEXT) as context:
+        context.rounding = ROUND_FLOOR  # of Pr[none]: so it is not understated where 1 − Pr[one] has no digits left
+        none = (1 - one) ** draws
+    with localcontext(CONTEXT):
+        return (1 - none) * OUTWARD
 
 
 def one_key_tail(scale: float, threshold: int) -> Decimal:
     """Pr[η + 1 + ζ ≥ t]: a key of count 1 under a shared and an own draw reaches the threshold t ≥ 1."""
-    with localcontext(_CONTEXT):
+    with localcontext(CONTEXT):
         p = (-1 / Decimal(scale)).exp()
         a = 1 / (1 + p)
         u = threshold - 1
@@ -44,7 +64,7 @@ def one_key_tail(scale: float, threshold: int) -> Decimal:
         # Pr[ζ ≥ u − j] = 1 − a·p^(j−u+1) for j > u
         shared_above_u = p**u * p / (1 - p) / a - p**u * p**3 / (1 - p**2)
         density = (1 - p) / (1 + p)
-        return density * a * (shared_below_zero + shared_up_to_u + shared_above_u) * _OUTWARD
+        return density * a * (shared_below_zero + shared_up_to_u + shared_above_u) * OUTWARD
 
 
 def two_key_tail(scale: float, threshold: int) -> Decimal:
@@ -53,7 +73,7 @@ def two_key_tail(scale: float, threshold: int) -> Decimal:
     With M = max(1 + ζ₁, ζ₂): Pr[M > m] = p^m − a²·p^(2m+1) for m ≥ 0 and 1 − a²·p^(1−2m) for m ≤ 0, a = 1/(1+p).
     Summed over the values of η below zero, from zero to u = t − 1, and above u.
     """
-    with localcontext(_CONTEXT):
+    with localcontext(CONTEXT):
         p = (-1 / Decimal(scale)).exp()
         a_squared = 1 / (1 + p) ** 2
         u = threshold - 1
@@ -62,7 +82,7 @@ def two_key_tail(scale: float, threshold: int) -> Decimal:
         both_up_to_u = p ** (u + 1) * (1 - p ** (u + 1)) / (1 - p)
         both_above_u = p ** (u + 4) / (1 - p**3)
         density = (1 - p) / (1 + p)
-        return density * (first_power - a_squared * (both_below_zero + both_up_to_u + both_above_u)) * _OUTWARD
+        return density * (first_power - a_squared * (both_below_zero + both_up_to_u + both_above_u)) * OUTWARD
 
 
 def smallest(holds: Callable[[int], bool], start: int, guess: int | None = None) -> int:

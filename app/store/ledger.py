@@ -118,8 +118,8 @@ def price_at(row: LedgerRow, offer: Offer) -> Price:
 
 
 def spent(row: LedgerRow) -> Budget:
-    """The (ε, δ) that holds for everything the ledger has paid."""
-    return accountant(row).guarantee(row.total, row.paid)
+    """What the ledger has paid, as (ε, δ). A guarantee for `basic`, for `zcdp` bookkeeping (`core/proven.py`)."""
+    return accountant(row).converted(row.total, row.paid)
 
 
 def remaining(row: LedgerRow) -> Budget:

@@ -47,7 +47,11 @@ REASONS = {
     # reports
     "releases": _BUDGET, "guarantee": _BUDGET, "guarantee.epsilon": _BUDGET, "guarantee.delta": _BUDGET,
     "statement": _BUDGET, "numerical": _BUDGET, "numerical.epsilon": _BUDGET, "numerical.delta": _BUDGET,
-    "numerical.note": _FIXED,
+    "numerical.note": _FIXED, "spent.rho": _BUDGET,
+    **{
+        f"budget_changes{part}": _BUDGET
+        for part in ("", ".number", ".epsilon", ".delta", ".adds", ".adds.epsilon", ".adds.delta")
+    },
     **{
         f"{ledger}contributions{part}": _CHOSEN
         for ledger in ("", "ledger.") for part in ("", ".unit", ".max")

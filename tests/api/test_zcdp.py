@@ -78,17 +78,3 @@ def test_a_zcdp_ledger_needs_a_delta(client: TestClient) -> None:
     answer = client.put("/v1/ledgers/team", json={"epsilon": "1", "delta": "0", "accountant": "zcdp"})
     assert problem(answer) == "invalid-number"
     assert problem(client.get("/v1/ledgers/team")) == "unknown-ledger"
-
-
-def test_a_report_says_what_holds_and_a_tighter_figure_beside_it(client: TestClient) -> None:
-    _create(client, "6", "1e-5")
-    empty = client.get("/v1/ledgers/views/report").json()
-    assert (empty["releases"], empty["numerical"]) == (0, None)
-    for _ in range(20):
-        release(client, delta="1e-9")
-    report = client.get("/v1/ledgers/views/report").json()
-    assert report["releases"] == 20
-    assert report["guarantee"] == client.get("/v1/ledgers/views").json()["spent"]
-    assert report["guarantee"]["epsilon"] in report["statement"]
-    assert 0.5 < float(report["numerical"]["epsilon"]) < float(report["guarantee"]["epsilon"])
-    assert "report" in report["numerical"]["note"]

@@ -75,6 +75,22 @@ def test_a_ledger_tells_what_was_spent(discreet: Discreet, sketch: str) -> None:
     assert discreet("ledgers", "show", name, "--json").document["spent"]["epsilon"] == "0"
 
 
+def test_a_zcdp_ledger_tells_what_is_proven_and_what_is_bookkeeping(discreet: Discreet, sketch: str) -> None:
+    name = f"{sketch}-rho"
+    discreet("ledgers", "create", name, "--epsilon", "2", "--delta", "1e-5", "--accountant", "zcdp")
+    discreet("sketches", "create", f"{name}-views", "--k", "64", "--ledger", name)
+    discreet("snapshot", f"{name}-views", "--epsilon", "0.1", "--delta", "1e-6")
+    shown = discreet("ledgers", "show", name).out
+    assert "(ρ = 0.005; no guarantee)" in shown
+    said = " ".join(discreet("ledgers", "report", name).out.split())
+    assert "P ≤ e^2·Q + 1e-5" in said
+    assert "Bookkeeping: spent ε = 0." in said
+    discreet("ledgers", "set-budget", name, "--epsilon", "3", "--delta", "1e-5", "--reason", "Second quarter")
+    said = " ".join(discreet("ledgers", "report", name).out.split())
+    assert "Entry 3, after a release, set the total to ε = 3, δ = 1e-5, which adds ε = 2." in said
+    assert "P ≤ e^4." in said
+
+
 def test_keys_are_made_listed_and_revoked(discreet: Discreet) -> None:
     made = discreet("keys", "create", "web shop", "--scope", "ingest", "--scope", "read", "--sketches", "page-*")
     assert "secret, shown only now  dsk_" in made.out

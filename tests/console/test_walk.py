@@ -62,6 +62,7 @@ def test_the_console_takes_a_person_from_a_key_to_a_refused_release(console: Con
     page.get_by_role("link", name="page-views").click()
     expect(console.heading("Ledger page-views")).to_be_visible()
     expect(page.get_by_role("img", name="ε over time: 0.5 of 1 spent")).to_be_visible()
+    expect(page.get_by_text("has paid no more than this")).to_contain_text("P ≤ e^0.5·Q + 1e-6")
     entries = console.cells("Entries, the newest first (2 of 2)")
     assert [(row[0], row[2], row[3], row[4]) for row in entries] == [
         ("2", "release", "0.5", "1e-6"),
@@ -203,4 +204,6 @@ def test_a_sketch_may_share_a_ledger_and_be_closed(console: Console, admin: http
     expect(page.get_by_role("img", name="Noisy counts as bars (0)")).to_be_visible()
     page.get_by_role("link", name="shared").click()
     expect(page.get_by_text("zcdp counts ρ instead")).to_be_visible()
+    expect(page.get_by_text("every set of answers that 'shared' pays for")).to_contain_text("P ≤ e^3·Q + 1e-5")
+    expect(page.get_by_text("Spent, as bookkeeping")).to_be_visible()
     assert console.complaints == []

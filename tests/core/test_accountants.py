@@ -78,7 +78,7 @@ def test_a_hundred_small_releases_fit_where_basic_stops_at_sixty() -> None:
     price = ZCDP.price(cost, from_epsilon(cost))
     assert ZCDP.limit(budget).how_many(price) >= 100
     spent = Price(100 * price.main, 100 * price.delta)
-    guarantee = ZCDP.guarantee(budget, spent)
+    guarantee = ZCDP.converted(budget, spent)
     log = math.log(1 / 5e-6)
     assert float(guarantee.epsilon) == pytest.approx(0.5 + 2 * math.sqrt(0.5 * log), abs=2e-9)
     assert guarantee.delta == Fraction("5e-6") + 100 * Fraction("1e-9")
@@ -96,7 +96,7 @@ def test_the_figures_are_those_of_an_oracle_rounded_to_the_safe_side(epsilon: st
         spent = Price(limit.main // share, 0)
         exact = mpmath.mpf(spent.main) / 10**15
         guarantee = exact + 2 * mpmath.sqrt(exact * log)
-        assert 0 <= ZCDP.guarantee(budget, spent).epsilon_units - guarantee * 10**9 < 2  # rounded up
+        assert 0 <= ZCDP.converted(budget, spent).epsilon_units - guarantee * 10**9 < 2  # rounded up
 
 
 @settings(max_examples=300, deadline=None)
@@ -105,11 +105,11 @@ def test_what_may_be_spent_in_rho_never_passes_the_budget(epsilon: Decimal, delt
     """And one unit of ρ in a million more would: nothing is given away either."""
     budget = Budget(int(epsilon * 10**9), delta_units)
     limit = ZCDP.limit(budget)
-    guarantee = ZCDP.guarantee(budget, limit)
+    guarantee = ZCDP.converted(budget, limit)
     assert guarantee.epsilon_units <= budget.epsilon_units
     assert guarantee.delta_units <= budget.delta_units
     more = Price(limit.main + limit.main // 10**6 + 2, limit.delta)
-    assert ZCDP.guarantee(budget, more).epsilon_units >= budget.epsilon_units
+    assert ZCDP.converted(budget, more).epsilon_units >= budget.epsilon_units
 
 
 @settings(deadline=None)

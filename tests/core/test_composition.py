@@ -1,7 +1,10 @@
 """Numerical composition: never below the exact figure, close to it, and below what the accountants add up to."""
 
 import math
+from collections.abc import Sequence
+from itertools import product
 
+import mpmath
 import pytest
 
 from app.core.composition import Release, epsilon_of
@@ -45,6 +48,59 @@ def test_gaussian_noise_composes_to_gaussian_noise(rho: float, delta: float) -> 
     found = epsilon_of([Release(1.0, 0.0, rho=rho / 4)] * 4, delta)
     assert gaussian_delta(found) <= delta
     assert gaussian_delta(found * 0.99 - 1e-3) > delta
+
+
+def needed(releases: Sequence[Release], epsilon: float) -> mpmath.mpf:
+    """δ(ε) of the worst releases with these costs, in 50 digits: over every sign of every loss."""
+    finite = mpmath.fprod(1 - mpmath.mpf(release.delta) for release in releases)
+    total = 1 - finite
+    for signs in product((-1, 1), repeat=len(releases)):
+        losses = [sign * mpmath.mpf(release.epsilon) for sign, release in zip(signs, releases, strict=True)]
+        weight = mpmath.fprod(1 / (1 + mpmath.exp(-loss)) for loss in losses)
+        total += finite * weight * max(mpmath.mpf(0), 1 - mpmath.exp(epsilon - mpmath.fsum(losses)))
+    return total
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1.0001e-5, 1e-9])
+def test_a_figure_is_an_upper_value_for_different_releases(delta: float) -> None:
+    """Rounded losses, roundings and all: what it claims holds to the last of 50 digits."""
+    releases = [Release(0.1 * (1 + number % 3), delta / 12 * (number % 2)) for number in range(12)]
+    with mpmath.workdps(50):
+        found = epsilon_of(releases, delta)
+        assert needed(releases, found) <= delta
+        assert needed(releases, found * 0.99 - 1e-3) > delta  # nothing much is given away either
+
+
+def binomial_needed(epsilon_each: float, number: int, epsilon: float) -> mpmath.mpf:
+    """`exact_delta` in as many digits as mpmath is set to."""
+    up = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon_each)))
+    total = mpmath.mpf(0)
+    for ups in range(number + 1):
+        gain = 1 - mpmath.exp(epsilon - (2 * ups - number) * mpmath.mpf(epsilon_each))
+        total += mpmath.binomial(number, ups) * up**ups * (1 - up) ** (number - ups) * max(mpmath.mpf(0), gain)
+    return total
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-9, 1e-12, 1e-15, 1e-18])
+@pytest.mark.parametrize(("epsilon", "number"), [(0.1, 100), (0.03, 999)])
+def test_a_figure_is_an_upper_value_and_close_even_where_delta_is_below_what_a_transform_loses(
+    epsilon: float, number: int, delta: float
+) -> None:
+    with mpmath.workdps(50):
+        found = epsilon_of([Release(epsilon, 0.0)] * number, delta)
+        assert 0.999 * delta < binomial_needed(epsilon, number, found) <= delta
+
+
+@pytest.mark.parametrize(("rho", "delta"), [(0.5, 1e-15), (0.02, 1e-18)])
+def test_gaussian_noise_is_bounded_as_closely_at_a_small_delta(rho: float, delta: float) -> None:
+    def needed(epsilon: float) -> mpmath.mpf:
+        mu, epsilon = mpmath.sqrt(2 * mpmath.mpf(rho)), mpmath.mpf(epsilon)
+        return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
+
+    with mpmath.workdps(50):
+        found = epsilon_of([Release(1.0, 0.0, rho=rho / 7)] * 7, delta)
+        assert needed(found) <= delta
+        assert needed(found * 0.99 - 1e-3) > delta
 
 
 def test_mixed_releases_lie_between_the_largest_and_the_sum() -> None:

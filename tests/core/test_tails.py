@@ -113,8 +113,8 @@ def test_a_probability_is_never_understated_and_hardly_overstated(
     """Against the same formula with 400 digits: what rounding and cancellation lose is less than what is added."""
     rising = [1, 2, 17, *(math.ceil(scale * factor) for factor in (1, 7, 40))]
     used = [tail(scale, threshold) for threshold in rising]
-    monkeypatch.setattr(tails, "_CONTEXT", Context(prec=400))
-    monkeypatch.setattr(tails, "_OUTWARD", Decimal(1))
+    monkeypatch.setattr(tails, "CONTEXT", Context(prec=400))
+    monkeypatch.setattr(tails, "OUTWARD", Decimal(1))
     for threshold, value in zip(rising, used, strict=True):
         overstated = Fraction(value) / Fraction(tail(scale, threshold)) - 1
         assert 0 < overstated < Fraction(1, 10**59), (threshold, float(overstated))
@@ -127,8 +127,8 @@ def test_the_tail_of_many_draws_is_never_understated_where_a_delta_can_be(
     """Down to 1e-30, beside the least δ of 1e-18. Far below, 1 − (1 − tail) has no digits left, and is 0."""
     reached = [j for j in (1, 2, 17, *(math.ceil(scale * factor) for factor in (1, 7, 40))) if j <= 60 * scale]
     used = [some_draw_tail(scale, 65_536, j) for j in reached]
-    monkeypatch.setattr(tails, "_CONTEXT", Context(prec=400))
-    monkeypatch.setattr(tails, "_OUTWARD", Decimal(1))
+    monkeypatch.setattr(tails, "CONTEXT", Context(prec=400))
+    monkeypatch.setattr(tails, "OUTWARD", Decimal(1))
     for j, value in zip(reached, used, strict=True):
         overstated = Fraction(value) / Fraction(some_draw_tail(scale, 65_536, j)) - 1
         assert 0 < overstated < Fraction(1, 10**58), (j, float(overstated))

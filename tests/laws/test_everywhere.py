@@ -15,9 +15,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from app.core import everywhere
 from app.core.everywhere import binomial_of_tail, noisy_everywhere
 from app.core.noise import SYSTEM_NOISE, Below, Noise
+from app.core.noise import geometric as geometric_draw
 from app.core.universe import Range, of_range, of_values
 from tests.laws.law import Gaussian, Laplace, Seeded, agrees
 
@@ -214,7 +214,7 @@ def test_the_largest_universe_has_its_noise_only_keys_drawn_evenly() -> None:
 
 def test_the_excess_over_the_cutoff_is_geometric() -> None:
     noise, number = seeded(4), 10_000
-    excess = Counter(everywhere._geometric(SCALE, noise.laplace) for _ in range(number))
+    excess = Counter(geometric_draw(SCALE, noise.laplace) for _ in range(number))
     assert agrees(excess, geometric(SCALE, number))
     assert not agrees(excess, geometric(SCALE * 1.3, number))  # the test can fail
 

@@ -9,7 +9,6 @@ difference is charged to δ. Proof note: gshm.md
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
@@ -23,7 +22,7 @@ from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
 from app.core.noise import Sampler
 from app.core.normal import log_phi
 from app.core.sketches.compact import CompactSketch
-from app.core.tails import smallest
+from app.core.tails import float_below, smallest
 
 NAME = "gshm"
 VERSION = 1
@@ -32,7 +31,7 @@ THEOREM = "thm:user-level"
 _LATTICE_SHARE = 1e-3  # of δ, for drawing on a lattice
 _SAFETY = 1 + 1e-9  # covers what double precision loses in the inequality
 _FAR = 64.0  # in σ: a threshold so far out adds nothing to δ
-_LATTICE_BITS = 50  # σ in steps, so that no draw comes near 2^63
+_LARGEST_SCALE = 2.0**50  # of σ in steps: the sampler's draws saturate at 2^63, which is 2^13 deviations out (gshm.md)
 _COARSE = 64  # values of j that a search looks at; the result is checked at all
 
 
@@ -118,8 +117,8 @@ def calibrate(k: int, cost: Cost, max_contributions: int = 1) -> Gshm:
     """The lowest threshold that this cost allows, at ε/m and a share of δ for each of m events. Needs δ > 0."""
     if cost.delta == 0:
         raise NoMechanism("gshm cuts at a threshold and needs a delta above 0, for example 1e-6.")
-    epsilon = float(cost.epsilon / max_contributions)
-    delta = float(Decimal(float(cost.delta)) / group_factor(cost.epsilon, max_contributions))
+    epsilon = float_below(cost.epsilon / max_contributions)
+    delta = float_below(cost.delta / Fraction(group_factor(cost.epsilon, max_contributions)))
     sigma, tau = least_threshold(k, epsilon, delta * (1 - _LATTICE_SHARE))
     lattice = _lattice(k, sigma, epsilon, delta * _LATTICE_SHARE)
     return Gshm(k, sigma, math.ceil(1 + tau + 1 / (2 * lattice)), lattice, max_contributions)
@@ -186,7 +185,7 @@ def _golden(value: Callable[[float], float], low: float, high: float) -> float:
 def _lattice(k: int, sigma: float, epsilon: float, slack: float) -> int:
     """Steps per count, a power of two, so fine that (1 + e^ε)·k/(8s²) ≤ slack for s = σ in steps (gshm.md)."""
     log_steps = (float(np.logaddexp(0, epsilon)) + math.log(k) - math.log(8 * slack)) / 2
-    bits = math.ceil((log_steps - math.log(sigma)) / math.log(2) + 1e-9)
-    if bits + math.log2(sigma) > _LATTICE_BITS:
-        raise NoMechanism("gshm is not offered at so large an epsilon: its noise would not fit the sampler.")
-    return 1 << max(0, bits)
+    bits = max(0, math.ceil((log_steps - math.log(sigma)) / math.log(2) + 1e-9))
+    if math.ldexp(sigma, bits) > _LARGEST_SCALE:
+        raise NoMechanism("gshm is not offered at this epsilon and delta: its noise would not fit the sampler.")
+    return 1 << bits

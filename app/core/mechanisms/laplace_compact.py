@@ -7,7 +7,6 @@ note: laplace_compact.md
 """
 
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import lru_cache
 
 from app.core.budget import Cost
@@ -17,7 +16,7 @@ from app.core.groups import group_factor
 from app.core.histogram import Bar, Counts, ErrorBound, largest, with_bounds
 from app.core.noise import Below, Sampler, laplace_scale
 from app.core.sketches.compact import CompactSketch
-from app.core.tails import draw_bound, draw_tail, smallest, some_draw_tail
+from app.core.tails import draw_bound, draw_tail, product_above, smallest, some_draw_tail
 from app.core.universe import Universe
 
 NAME = "laplace-compact"
@@ -81,7 +80,7 @@ def calibrate(k: int, cost: Cost, max_contributions: int = 1) -> LaplaceCompact:
     steps = group_factor(cost.epsilon, max_contributions)
 
     def private(threshold: int) -> bool:
-        return steps * some_draw_tail(scale, k, threshold - 1) <= cost.delta
+        return product_above(steps, some_draw_tail(scale, k, threshold - 1)) <= cost.delta
 
     return LaplaceCompact(k, None, scale, smallest(private, start=2), max_contributions)
 
@@ -90,8 +89,7 @@ def calibrate(k: int, cost: Cost, max_contributions: int = 1) -> LaplaceCompact:
 def calibrate_everywhere(
     k: int, universe_size: int, cost: Cost, beta: float, max_contributions: int = 1
 ) -> LaplaceCompact:
-    """The pure form; the cut-off keeps noise-only keys rare."""
+    """The pure form; the cut-off keeps noise-only keys rare: some key of the universe passes it with at most β/3."""
     scale = laplace_scale(cost.epsilon / (k * max_contributions))
-    share = Decimal(beta) / 3
-    cutoff = smallest(lambda t: universe_size * draw_tail(scale, t) <= share, start=1)
+    cutoff = smallest(lambda t: product_above(3, universe_size, draw_tail(scale, t)) <= beta, start=1)
     return LaplaceCompact(k, universe_size, scale, cutoff, max_contributions)

@@ -17,7 +17,7 @@ from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
 from app.core.noise import Sampler, laplace_scale
 from app.core.sketches.standard import StandardSketch
 from app.core.sketches.stream import StreamSketch
-from app.core.tails import many_key_tail, noise_bound, one_key_tail, smallest, two_key_tail
+from app.core.tails import many_key_tail, noise_bound, one_key_tail, product_above, smallest, two_key_tail
 
 NAME = "pmg"
 VERSION = 1  # of what is drawn and cut; a change that alters the output law takes the next number
@@ -87,7 +87,8 @@ def calibrate(k: int, cost: Cost, max_contributions: int = 1) -> Pmg:
     scale = laplace_scale(cost.epsilon / max_contributions)
     tail = one_key_tail if k == 1 else two_key_tail  # a single counter has no second key on one side (pmg.md)
     steps = group_factor(cost.epsilon, max_contributions)
-    return Pmg(k, max_contributions, scale, smallest(lambda t: steps * tail(scale, t) <= cost.delta, start=1))
+    threshold = smallest(lambda t: product_above(steps, tail(scale, t)) <= cost.delta, start=1)
+    return Pmg(k, max_contributions, scale, threshold)
 
 
 def calibrate_standard(k: int, cost: Cost) -> StandardPmg:

@@ -8,7 +8,7 @@ reduced_approx.md
 
 import math
 from dataclasses import dataclass
-from decimal import Context, Decimal, localcontext
+from decimal import Decimal, localcontext
 from functools import lru_cache
 
 from app.core.budget import Cost
@@ -16,7 +16,7 @@ from app.core.errors import NoMechanism
 from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
 from app.core.noise import Below, Sampler, laplace_scale
 from app.core.sketches.summed import SummedSketch, sensitivity
-from app.core.tails import draw_bound, draw_tail, smallest
+from app.core.tails import CONTEXT, OUTWARD, draw_bound, draw_tail, product_above, smallest
 
 NAME = "reduced-approx"
 VERSION = 1
@@ -94,7 +94,7 @@ def calibrate(k: int, max_contributions: int, cost: Cost) -> ReducedApprox:
     amplified = _amplification(cost)
 
     def private(threshold: int) -> bool:
-        return amplified * draw_tail(scale, threshold * (k + 1) - distance) <= cost.delta
+        return product_above(amplified, draw_tail(scale, threshold * (k + 1) - distance)) <= cost.delta
 
     return ReducedApprox(k, max_contributions, distance, scale, smallest(private, start=math.ceil(distance / (k + 1))))
 
@@ -103,6 +103,6 @@ def _amplification(cost: Cost) -> Decimal:
     """A = max over 0 ≤ s ≤ 1 of s·e^(ε(1−s)): 1 up to ε = 1, then e^(ε−1)/ε at s = 1/ε; rounded outward."""
     if cost.epsilon <= 1:
         return Decimal(1)
-    with localcontext(Context(prec=120)):
+    with localcontext(CONTEXT):
         epsilon = Decimal(cost.epsilon.numerator) / cost.epsilon.denominator
-        return (epsilon - 1).exp() / epsilon * (1 + Decimal(10) ** -60)
+        return (epsilon - 1).exp() / epsilon * OUTWARD

@@ -6,7 +6,6 @@ The reduced sketch of `alg:MG-pure-DP`, one or several added up; sensitivity fro
 """
 
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import lru_cache
 
 from app.core.budget import Cost
@@ -14,7 +13,7 @@ from app.core.everywhere import noisy_everywhere
 from app.core.histogram import Bar, Counts, ErrorBound, largest, with_bounds
 from app.core.noise import Below, Sampler, laplace_scale
 from app.core.sketches.summed import SummedSketch, sensitivity
-from app.core.tails import draw_bound, draw_tail, smallest
+from app.core.tails import draw_bound, draw_tail, product_above, smallest
 from app.core.universe import Universe
 
 NAME = "reduced-pure"
@@ -72,9 +71,9 @@ class ReducedPure:
 @lru_cache(maxsize=1024)
 def calibrate(k: int, max_contributions: int, universe_size: int, cost: Cost, beta: float) -> ReducedPure:
     scale = laplace_scale(cost.epsilon / sensitivity(k, max_contributions))
-    share = Decimal(beta) / 3
 
     def rare(threshold: int) -> bool:
-        return universe_size * draw_tail(scale, threshold * (k + 1)) <= share
+        """Whether some key of the universe passes by its noise alone with at most β/3."""
+        return product_above(3, universe_size, draw_tail(scale, threshold * (k + 1))) <= beta
 
     return ReducedPure(k, max_contributions, universe_size, scale, smallest(rare, start=1))

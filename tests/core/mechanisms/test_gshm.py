@@ -372,6 +372,18 @@ def test_a_cost_that_cannot_be_met_is_refused() -> None:
         gshm.calibrate(4, Cost.charged(epsilon="1000", delta="1e-6"))
 
 
+def test_noise_that_would_saturate_is_refused_also_where_the_lattice_is_one() -> None:
+    """σ itself, in counts, is above 2^50: no lattice makes it smaller. At m = 1000 it is 1.14·2^50."""
+    with pytest.raises(NoMechanism, match="epsilon"):
+        gshm.calibrate(65_536, Cost.charged(epsilon="1e-9", delta="1e-17"), 1000)
+
+
+def test_the_largest_noise_that_is_offered_stays_far_from_64_bits() -> None:
+    mechanism = gshm.calibrate(65_536, Cost.charged(epsilon="1e-9", delta="1e-15"), 1000)
+    assert mechanism.lattice == 1
+    assert 2**49 < mechanism.sigma <= 2**50
+
+
 MECHANISM = Gshm(4, 2.0, 10, 8)
 
 
