@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from app.api.decoding import decode_events
+from app.api.decoding import decode_events, decode_users
 from app.core.budget import Budget
-from app.core.people import Fingerprints
+from app.core.people import Enforcement, Fingerprints, Unit
 from app.main import build_context
 from app.settings import Settings
 from app.store import allowances, sketches
@@ -27,9 +27,12 @@ from benchmarks.rounds import ROUNDS, in_rounds, median, ratio, seconds
 
 _KNOWN = 10_000_000
 _ITEMS, _USERS = 10_000, 2_000  # in a request
+_PEOPLE, _KEYS = 10_000, 3  # in a request of sets
 _TOGETHER = 8  # requests in a commit, as eight clients send them
 _REQUESTS = 16  # in one round
 _MOST = 1000
+_SET_REQUESTS = 4  # in one round
+_SETS: dict[str, Enforcement] = {"sets-enforced": "enforced", "sets-declared": "declared"}
 _ROW = 250_000  # people in one row of the log
 _USED_ONCE = (1).to_bytes(2, "little")
 
@@ -38,7 +41,8 @@ def run(part: Part, *, quick: bool) -> None:
     part.say(
         f"Requests of {_ITEMS:,} events of {_USERS:,} users, k = 1,024, read from JSON bytes, folded and committed by "
         f"the service's own use case, {_TOGETHER} requests in a commit. *Enforced* counts at most {_MOST:,} events of "
-        f"each user, with {_KNOWN:,} users known already; *declared* takes the same bodies and counts nobody."
+        f"each user, with {_KNOWN:,} users known already; *declared* takes the same bodies and counts nobody. *Sets* "
+        f"are requests of {_PEOPLE:,} people with {_KEYS} keys each, in a sketch of users, one request in a commit."
     )
     for kind in (servers.SQLITE, servers.POSTGRESQL):
         if not servers.available(kind):
@@ -57,16 +61,7 @@ class _Bench:
     def measure(self) -> None:
         migrate(self.context.database)
         for name in ("enforced", "declared"):
-            spec = SketchSpec(
-                k=1024,
-                unit="event",
-                max_contributions=_MOST,
-                ledger=OwnBudget(Budget(10**9, 10**12), "basic"),
-                description="",
-                universe=None,
-                enforcement="enforced" if name == "enforced" else "declared",
-            )
-            create_sketch(self.context, name, spec)
+            create_sketch(self.context, name, _spec("event", _MOST, "enforced" if name == "enforced" else "declared"))
         stored = self._make_known()
         costs = in_rounds({name: self._requests(name) for name in ("enforced", "declared")})
         rows = [
@@ -78,7 +73,29 @@ class _Bench:
         self.part.say(f"A known user takes {number(stored / _KNOWN)} bytes in the database.")
         share = ratio(costs["declared"], costs["enforced"])
         self.part.claim(Claim(f"people, {self.kind}: of the rate without enforcement", share, at_least=0.25))
+        self._measure_sets()
         self.context.database.close()
+
+    def _measure_sets(self) -> None:
+        for name in _SETS:
+            create_sketch(self.context, name, _spec("user", 5, _SETS[name]))
+        costs = in_rounds({name: self._set_requests(name) for name in _SETS})
+        rows = [
+            [name, number(_PEOPLE / median(cost) / 1e6), number(median(cost) * 1e3)] for name, cost in costs.items()
+        ]
+        self.part.show(["sketch", "million people/s", "ms a request"], rows)
+
+    def _set_requests(self, name: str) -> Callable[[], float]:
+        bounds = bounds_of(self.context, name)
+        bodies = iter(list(itertools.islice(_set_bodies(), 1 + _SET_REQUESTS * ROUNDS)))  # made before the clock runs
+
+        def commit() -> None:
+            batch = decode_users("application/json", "", next(bodies), max_items=10**6, max_bytes=2**24, most_keys=5)
+            submission = Submission(batch, people=bounds.people(batch), allowance=bounds.rules.allowance)
+            assert ingest_together(self.context, name, [submission]) == [None]
+
+        commit()
+        return lambda: median([seconds(commit) for _ in range(_SET_REQUESTS)])
 
     def _make_known(self) -> int:
         """Write the log as earlier batches would have left it; its bytes."""
@@ -109,14 +126,38 @@ class _Bench:
         return lambda: median([seconds(commit) for _ in range(_REQUESTS // _TOGETHER)])
 
 
+def _spec(unit: Unit, most: int, enforcement: Enforcement) -> SketchSpec:
+    return SketchSpec(
+        k=1024,
+        unit=unit,
+        max_contributions=most,
+        ledger=OwnBudget(Budget(10**9, 10**12), "basic"),
+        description="",
+        universe=None,
+        enforcement=enforcement,
+    )
+
+
+def _set_bodies() -> Iterator[bytes]:
+    """Everybody is new, and comes once."""
+    generator = random.Random(1)
+    for request in itertools.count():
+        people = [
+            {"user": f"user-{request * _PEOPLE + at:010}", "keys": [_key(generator) for _ in range(_KEYS)]}
+            for at in range(_PEOPLE)
+        ]
+        yield json.dumps({"users": people}).encode()
+
+
+def _key(generator: random.Random) -> str:
+    return f"key-{int(generator.paretovariate(0.5)) % 10**12:012}"
+
+
 def _bodies() -> Iterator[bytes]:
     generator = random.Random(1)
     bodies = []
     for _ in range(_TOGETHER * 2 + _REQUESTS * ROUNDS):
         users = [f"user-{generator.randrange(_KNOWN):08}" for _ in range(_USERS)]
-        events = [
-            {"user": users[at % _USERS], "key": f"key-{int(generator.paretovariate(0.5)) % 10**12:012}"}
-            for at in range(_ITEMS)
-        ]
+        events = [{"user": users[at % _USERS], "key": _key(generator)} for at in range(_ITEMS)]
         bodies.append(json.dumps({"events": events}).encode())
     return itertools.cycle(bodies)
