@@ -36,8 +36,8 @@ class Pair(Generic[_Item]):
         return [list(items[at : at + self.in_a_request]) for at in range(0, len(items), self.in_a_request)]
 
 
-def pair_of_people(rng: Random) -> Pair[Person]:
-    """Some list a key twice, some more keys than count, and some send several sets: the service counts the first."""
+def pair_of_people(rng: Random, *, again: bool = True) -> Pair[Person]:
+    """Some list a key twice, some more keys than count, and `again` some send several sets: the first must count."""
     keys, in_a_request = _KEYS[: rng.randint(2, len(_KEYS))], rng.randint(1, MOST_IN_A_REQUEST)
     steepness, sizes = rng.choice((0, 1, 2)), rng.choice(((1,), (1, 2), (1, 1, 2, 3, 6)))
     weights = [1 / (1 + rank) ** steepness for rank in range(len(keys))]
@@ -45,9 +45,8 @@ def pair_of_people(rng: Random) -> Pair[Person]:
         (f"user {number}", rng.choices(keys, weights, k=rng.choice(sizes)))
         for number in range(rng.randint(2, 6) * in_a_request + rng.randint(0, 5))
     ]
-    again = [(name, rng.choices(keys, k=2)) for name, _ in rng.sample(people, len(people) // 10)]
-    for item in again:
-        people.insert(rng.randrange(len(people)), item)
+    for name, _ in rng.sample(people, len(people) // 10 if again else 0):
+        people.insert(rng.randrange(len(people)), (name, rng.choices(keys, k=2)))
     gone = rng.choice(people)[0]
     shorter = [item for item in people if item[0] != gone]
     return Pair(people, shorter, in_a_request, rng.randint(1, max(1, len(keys) // 2)))

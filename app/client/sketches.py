@@ -116,6 +116,7 @@ def _facts(sketch: dict[str, Any]) -> str:
             "description": sketch["description"],
             "counters": sketch["k"],
             "protects": _protects(sketch),
+            "not covered": sketch.get("not_covered"),
             "possible keys": sketch["universe_size"],
             "kind": sketch["family"],
             "paid by": sketch["ledgers"],

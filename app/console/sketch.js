@@ -33,6 +33,7 @@ function about(sketch) {
   return [
     sketch.description ? make("p", { class: "lead" }, sketch.description) : null,
     tags(sketch),
+    sketch.not_covered ? make("p", { role: "note" }, sketch.not_covered) : null,
     card(
       "Budget",
       gauges(sketch.ledger),

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from app.core.guarantee import NOT_COVERED
+from app.store import sketches
 from app.usecases.context import Context
 from tests import books
 from tests.api.calls import create_sketch, merge, post_events, problem, release
@@ -138,3 +140,37 @@ def test_a_limited_key_merges_only_what_it_may_touch(client: TestClient) -> None
     client.headers["Authorization"] = f"Bearer {client.post('/v1/keys', json=body).json()['secret']}"
     assert problem(merge(client, "all", "b")) == "forbidden"
     assert merge(client, "all", "a").status_code == 201
+
+
+def _mark(context: Context, name: str) -> None:
+    """As a migration marks sketches that an earlier version counted."""
+    with context.database.writing() as session:
+        sketches.get(session, name).counted_by_request = True
+
+
+def test_what_an_earlier_version_counted_stays_marked_in_whatever_it_is_merged_into(
+    client: TestClient, context: Context
+) -> None:
+    for name in ("old", "new", "other"):
+        create_sketch(client, name)
+    _mark(context, "old")
+    for target, sources in (("clean", ["new"]), ("mixed", ["other", "old"]), ("later", ["mixed"]), ("summed", ["old"])):
+        mode = "summed" if target == "summed" else "compact"
+        merged = merge(client, target, *sources, mode=mode).json()
+        assert merged["not_covered"] == (None if target == "clean" else NOT_COVERED)
+        assert client.get(f"/v1/sketches/{target}").json()["not_covered"] == merged["not_covered"]
+        snapshot = release(client, target).json()
+        assert (NOT_COVERED in snapshot["guarantee"]) == (target != "clean")
+        assert client.get(f"/v1/snapshots/{snapshot['id']}").json()["guarantee"] == snapshot["guarantee"]
+
+
+def test_a_snapshot_from_before_a_marked_sketch_was_merged_in_keeps_its_guarantee(
+    client: TestClient, context: Context
+) -> None:
+    for name in ("old", "new"):
+        create_sketch(client, name)
+    _mark(context, "old")
+    before = release(client, "new").json()
+    merge(client, "new", "old")
+    assert client.get(f"/v1/snapshots/{before['id']}").json()["guarantee"] == before["guarantee"]
+    assert NOT_COVERED in release(client, "new").json()["guarantee"]
