@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from app.api.decoding import decode_events, decode_users, may_grow, scan_events
 from app.api.dependencies import REQUEST_KEY, IngesterOfName, RequestKey, SketchName, claim_of
 from app.api.errors import refused, responses
 from app.api.inputs import NAME
-from app.api.intake import Intake
+from app.api.intake import Admission, Intake
 from app.api.limits import Limits
 from app.api.middleware import Guard
 from app.api.outputs import ReceiptOut
@@ -22,6 +23,7 @@ from app.core.access import Principal
 from app.core.errors import (
     BadBatch,
     BodyTooLarge,
+    ChangedRules,
     Closed,
     Conflict,
     InvalidRequest,
@@ -29,6 +31,7 @@ from app.core.errors import (
     Overloaded,
     Refusal,
     Unauthenticated,
+    Unavailable,
     UnknownSketch,
     UnsupportedMediaType,
     WrongUserKey,
@@ -78,17 +81,28 @@ class Ingest:
         caller.require_name(name)
         request_key = headers.get("idempotency-key")
         _require_form(name, request_key)
-        bounds = await self._bounds(name)
+        await self._bounds(name)  # a sketch that is not there needs no body
         with self.intake.admit() as admission:
             body = await admission.body(receive, _declared(headers))
-            content_type, encoding = headers.get("content-type", ""), ",".join(headers.getlist("content-encoding"))
-            scanned = self._scanned(bounds, content_type, encoding, body)
-            decode = partial(self._submission, caller, name, request_key, bounds, content_type, encoding, body, scanned)
-            at_once = scanned is not None or (len(body) <= _READ_AT_ONCE_BYTES and not may_grow(content_type, encoding))
-            submission = decode() if at_once else await asyncio.to_thread(decode)
-            admission.take(max(0, submission.batch.nbytes - len(body)))  # it may have been compressed
-            await self.commits.ingest(name, submission)
-            return submission.batch.events
+            sent = _Sent(caller, name, request_key, *_form(headers), body)
+            with suppress(ChangedRules):
+                return await self._count(sent, admission)
+            self._known_bounds.pop(name, None)  # what was remembered is of another sketch of that name
+            try:
+                return await self._count(sent, admission)
+            except ChangedRules as again:
+                raise Unavailable(str(again)) from None
+
+    async def _count(self, sent: "_Sent", admission: Admission) -> int:
+        """Read the body by the sketch's rules, count it, and say how many items it had."""
+        bounds = await self._bounds(sent.name)
+        scanned = self._scanned(bounds, sent)
+        decode = partial(self._submission, bounds, sent, scanned)
+        small = len(sent.body) <= _READ_AT_ONCE_BYTES and not may_grow(sent.content_type, sent.encoding)
+        submission = decode() if scanned is not None or small else await asyncio.to_thread(decode)
+        admission.take(max(0, submission.batch.nbytes - len(sent.body)))  # it may have been compressed
+        await self.commits.ingest(sent.name, submission)
+        return submission.batch.events
 
     async def _caller(self, authorization: str) -> Principal:
         scheme, _, secret = authorization.partition(" ")
@@ -101,7 +115,7 @@ class Ingest:
         return caller
 
     async def _bounds(self, name: str) -> Bounds:
-        """Fixed when the sketch was made, so what is known stays true; no name is ever used again."""
+        """Fixed when the sketch was made. What is remembered is checked in the transaction that counts."""
         bounds = self._known_bounds.get(name)
         if bounds is None:
             bounds = await asyncio.to_thread(bounds_of, self.context, name)
@@ -110,37 +124,44 @@ class Ingest:
             self._known_bounds[name] = bounds
         return bounds
 
-    def _submission(
-        self,
-        caller: Principal,
-        name: str,
-        request_key: str | None,
-        bounds: Bounds,
-        content_type: str,
-        encoding: str,
-        body: bytes,
-        scanned: Batch | None,
-    ) -> Submission:
-        batch = scanned if scanned is not None else self._batch(bounds.rules, content_type, encoding, body)
+    def _submission(self, bounds: Bounds, sent: "_Sent", scanned: Batch | None) -> Submission:
+        batch = scanned if scanned is not None else self._batch(bounds.rules, sent)
         people = bounds.people(batch)
-        content = b"\0".join((content_type.encode(), encoding.encode(), body)) if request_key else b""
-        claim = claim_of(caller, "events", name, request_key, content)
-        return Submission(batch, claim, caller.key_id, people, bounds.rules.allowance)
+        content = b"\0".join((sent.content_type.encode(), sent.encoding.encode(), sent.body)) if sent.key else b""
+        claim = claim_of(sent.caller, "events", sent.name, sent.key, content)
+        return Submission(batch, claim, sent.caller.key_id, people, bounds.rules.allowance, bounds.rules)
 
-    def _scanned(self, bounds: Bounds, content_type: str, encoding: str, body: bytes) -> Batch | None:
+    def _scanned(self, bounds: Bounds, sent: "_Sent") -> Batch | None:
         """Not where there is more to do than to scan: to take fingerprints, or to check sets."""
-        if len(body) > _SCANNED_AT_ONCE_BYTES or bounds.fingerprints or bounds.rules.unit == "user":
+        if len(sent.body) > _SCANNED_AT_ONCE_BYTES or bounds.fingerprints or bounds.rules.unit == "user":
             return None
-        return scan_events(content_type, encoding, body, max_items=self.context.max_items)
+        return scan_events(sent.content_type, sent.encoding, sent.body, max_items=self.context.max_items)
 
-    def _batch(self, rules: Rules, content_type: str, encoding: str, body: bytes) -> Batch:
+    def _batch(self, rules: Rules, sent: "_Sent") -> Batch:
         limits = {"max_items": self.context.max_items, "max_bytes": self.intake.max_body_bytes}
         if rules.unit == "user":
-            return decode_users(content_type, encoding, body, most_keys=rules.max_contributions, **limits)
-        return decode_events(content_type, encoding, body, **limits)
+            most = rules.max_contributions
+            return decode_users(sent.content_type, sent.encoding, sent.body, most_keys=most, **limits)
+        return decode_events(sent.content_type, sent.encoding, sent.body, **limits)
 
     def close(self) -> None:
         self.commits.close()
+
+
+class _Sent(NamedTuple):
+    """One request, as it was received."""
+
+    caller: Principal
+    name: str  # of the sketch
+    key: str | None  # Idempotency-Key
+    content_type: str
+    encoding: str
+    body: bytes
+
+
+def _form(headers: Headers) -> tuple[str, str]:
+    """Content type and encoding."""
+    return headers.get("content-type", ""), ",".join(headers.getlist("content-encoding"))
 
 
 def _require_form(name: str, request_key: str | None) -> None:

@@ -114,6 +114,10 @@ class Unavailable(Refusal):
     title = "The database cannot answer now"
 
 
+class ChangedRules(Unavailable):
+    """A batch was read by rules that the sketch no longer has: read it again."""
+
+
 @dataclass(eq=False)
 class BadBatch(Refusal):
     """A batch with at least one bad item; nothing of it was counted."""

@@ -51,11 +51,12 @@ class People(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Public parameters of a sketch that say what a batch for it must be."""
+    """Public parameters of a sketch that say what a batch for it must be, and under which key its people are known."""
 
     unit: Unit
     max_contributions: int
-    enforced: bool
+    scope: str = ""  # within which a person's items are added up; empty where the senders are trusted
+    key_check: bytes = b""  # of the scope: `Fingerprints.check`
 
     @property
     def allowance(self) -> int:

@@ -24,9 +24,9 @@ def find(session: Session, key_id: str) -> KeyRow | None:
 
 
 def revoked(session: Session, key_ids: Collection[str]) -> set[str]:
-    """Those of the keys that are revoked."""
-    query = select(KeyRow.id).where(KeyRow.id.in_(key_ids), KeyRow.revoked_at.is_not(None))
-    return set(session.connection().execute(query).scalars())
+    """Those of the keys that are revoked, or not there: the database may have been put back to an earlier day."""
+    query = select(KeyRow.id).where(KeyRow.id.in_(key_ids), KeyRow.revoked_at.is_(None))
+    return set(key_ids) - set(session.connection().execute(query).scalars())
 
 
 def page(session: Session, after: str, limit: int) -> Sequence[KeyRow]:

@@ -5,10 +5,11 @@ from collections.abc import Collection
 from functools import cache
 from typing import NamedTuple
 
-from sqlalchemy import Update, bindparam, delete, false, or_, select, update
+from sqlalchemy import Update, bindparam, delete, false, func, literal_column, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.core.errors import BadState, UnknownSketch
+from app.core.people import Rules
 from app.core.sketches import state
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.order import SECRET_BYTES, Order
@@ -16,7 +17,7 @@ from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.store import parts
 from app.store.database import Database
-from app.store.tables import KeyRow, SketchRow, StateRow
+from app.store.tables import KeyRow, ScopeRow, SketchRow, StateRow
 
 
 class Held(NamedTuple):
@@ -27,6 +28,7 @@ class Held(NamedTuple):
     closed: bool
     scope_id: int | None
     has_universe: bool
+    rules: Rules
 
 
 class Written(NamedTuple):
@@ -47,8 +49,12 @@ class Swap(NamedTuple):
 _MOST_KEYS = 20  # in a statement that names them one by one
 
 _HELD = (
-    select(StateRow.sketch_id, StateRow.token, StateRow.closed, SketchRow.scope_id, SketchRow.universe.is_not(None))
+    select(
+        *(StateRow.sketch_id, StateRow.token, StateRow.closed, SketchRow.scope_id, SketchRow.universe.is_not(None)),
+        *(SketchRow.unit, SketchRow.max_contributions, ScopeRow.name, ScopeRow.key_check),
+    )
     .join(SketchRow, SketchRow.id == StateRow.sketch_id)
+    .join(ScopeRow, ScopeRow.id == SketchRow.scope_id, isouter=True)
     .where(SketchRow.name == bindparam("name"))
     .with_for_update(of=StateRow)
 )
@@ -75,7 +81,10 @@ def lock(session: Session, name: str) -> Held | None:
     it only what never changes is here; for the family, ask the state.
     """
     row = session.connection().execute(_HELD, {"name": name}).first()
-    return None if row is None else Held(*row)
+    if row is None:
+        return None
+    sketch_id, token, closed, scope_id, has_universe, unit, most, scope, key_check = row
+    return Held(sketch_id, token, closed, scope_id, has_universe, Rules(unit, most, scope or "", key_check or b""))
 
 
 def read(session: Session, sketch_id: int) -> bytes | None:
@@ -94,7 +103,7 @@ def write(session: Session, sketch_id: int, stored: bytes, *, over: bytes | None
 
 
 def swap(database: Database, swap: Swap, key_ids: Collection[str]) -> Written | None:
-    """Store the bytes, if nothing has changed, the sketch is open, and none of the keys is revoked; else None.
+    """Store the bytes, if nothing has changed, the sketch is open, and all of the keys are valid; else None.
 
     In one statement, which does not wait: where somebody has the row locked, or there are many keys, nothing is stored
     either. So what it sees of the keys is as new as what it sees of the row.
@@ -122,8 +131,9 @@ def _swap(keys: int) -> Update:
     same = StateRow.sketch_id == bindparam("sketch"), StateRow.token == bindparam("upon"), StateRow.closed.is_(False)
     free = select(StateRow.sketch_id).where(*same).with_for_update(skip_locked=True)
     either = or_(false(), *(KeyRow.id == bindparam(f"key_{number}") for number in range(keys)))
-    revoked = select(KeyRow.id).where(either, KeyRow.revoked_at.is_not(None))
-    return _WRITE.where(StateRow.sketch_id == free.scalar_subquery(), ~revoked.exists())
+    valid = select(func.count()).where(either, KeyRow.revoked_at.is_(None)).scalar_subquery()
+    all_valid = valid == literal_column(f"{keys}")
+    return _WRITE.where(StateRow.sketch_id == free.scalar_subquery(), all_valid)
 
 
 def load(session: Session, row: SketchRow, *, for_update: bool) -> Sketch:

@@ -15,7 +15,10 @@ from app.usecases.context import Context
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a sketch asks of its batches: public, and fixed when it was made."""
+    """What a sketch asks of its batches: public, and fixed when it was made.
+
+    It may be remembered: the transaction that counts a batch checks that the sketch still has these rules.
+    """
 
     rules: Rules
     fingerprints: Fingerprints | None  # where it is enforced
@@ -29,9 +32,8 @@ def bounds_of(context: Context, name: str) -> Bounds:
     """Those of a sketch, deleted or not."""
     with context.database.reading() as session:
         row = sketches.get(session, name)
-        rules = Rules(row.unit, row.max_contributions, row.enforcement == "enforced")
         if row.scope_id is None:
-            return Bounds(rules, None)
+            return Bounds(Rules(row.unit, row.max_contributions), None)
         scope = allowances.get(session, row.scope_id)
     fingerprints = Fingerprints(context.user_key.value, scope.name)
     if fingerprints.check != scope.key_check:
@@ -39,7 +41,7 @@ def bounds_of(context: Context, name: str) -> Bounds:
             "The people of this sketch were counted under another user key, so nothing can be added. Start the server "
             "with the DISCREET_USER_KEY, or the key file, that it had then."
         )
-    return Bounds(rules, fingerprints)
+    return Bounds(Rules(row.unit, row.max_contributions, scope.name, scope.key_check), fingerprints)
 
 
 class Used:

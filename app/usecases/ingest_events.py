@@ -12,6 +12,7 @@ from app.core.claims import Claim
 from app.core.errors import (
     MAX_REPORTED,
     BadBatch,
+    ChangedRules,
     Closed,
     Conflict,
     KeyReused,
@@ -20,7 +21,7 @@ from app.core.errors import (
     UnknownSketch,
 )
 from app.core.kernel import Batch
-from app.core.people import People
+from app.core.people import People, Rules
 from app.core.universe import Universe
 from app.store import keys, requests, sketches, states
 from app.store.states import Held, Swap, Written
@@ -39,6 +40,7 @@ class Submission:
     key_id: str | None = None
     people: People | None = None
     allowance: int = 0  # items that a person has in all
+    rules: Rules | None = None  # by which the batch was read; None where the caller read it from no request
 
     def named(self) -> People:
         if self.people is None:
@@ -78,7 +80,7 @@ def ingest_together(
         return together
 
     try:
-        guess = Guess(context, name, _plain_batches(submissions))
+        guess = Guess(context, name, _plain_batches(submissions), {one.rules for one in submissions if one.rules})
         if _swapped(context, name, guess, submissions):
             return [None] * len(submissions)
         return _ingest(context, name, guess, joined)
@@ -113,6 +115,7 @@ def _ingest(context: Context, name: str, guess: Guess, joined: Callable[[], Sequ
         group = _Group(joined())
         universe = _universe(session, name) if held is None or held.has_universe else None
         group.refuse(_revoked(session, group.waiting.values()))
+        group.refuse(lambda one: _outdated(one, held))
         group.refuse(lambda one: _foreign(one.batch, universe))
         group.answer_retries(session)
         opened, to_fold = _opened(session, held, guess, group.waiting) if held else (None, [])
@@ -130,7 +133,8 @@ def _ingest(context: Context, name: str, guess: Guess, joined: Callable[[], Sequ
                 used.write(session)
     with suppress(Exception):  # it is committed: a fault must not lead to another try
         plain = not held.has_universe and held.scope_id is None
-        kept = Kept(fold, written.stored, held.sketch_id, plain=plain, alone=guess.alone(held.token))
+        alone = guess.alone(held.token)
+        kept = Kept(fold, written.stored, held.sketch_id, held.rules, plain=plain, alone=alone)
         context.hot.put(name, written.token, kept)
         if used:
             used.keep(context)
@@ -204,6 +208,13 @@ def _revoked(session: Session, submissions: Collection[Submission]) -> Callable[
     key_ids = {one.key_id for one in submissions if one.key_id}
     revoked = keys.revoked(session, key_ids) if key_ids else set()
     return lambda one: Unauthenticated("The key is revoked. Send a valid one.") if one.key_id in revoked else None
+
+
+def _outdated(one: Submission, held: Held | None) -> Refusal | None:
+    """Rules are remembered between requests. Another sketch has the name since, if the database was put back."""
+    if held is None or one.rules is None or one.rules == held.rules:
+        return None
+    return ChangedRules("The sketch was made anew with other parameters. Nothing was counted; send it again.")
 
 
 def _universe(session: Session, name: str) -> Universe | None:

@@ -1,6 +1,6 @@
 """A stored sketch, ready for batches."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from app.core import kernel
 from app.core.errors import BadState
 from app.core.kernel import Batch
+from app.core.people import Rules
 from app.core.sketches import state
 from app.core.sketches.summed import SummedSketch
 from app.store import parts, states
@@ -30,6 +31,7 @@ class Kept:
     fold: kernel.Fold
     stored: bytes | None  # what is remembered of the bytes that are stored of it
     sketch_id: int
+    rules: Rules  # of the sketch when this process last wrote to it
     plain: bool  # it takes any key, of anybody
     alone: bool  # no other process wrote to the sketch when this one last did
 
@@ -45,12 +47,13 @@ class Guess:
     batches is refused; the transaction sees whether it is, and folds for itself where it is not.
     """
 
-    def __init__(self, context: Context, name: str, batches: Sequence[Batch]) -> None:
+    def __init__(self, context: Context, name: str, batches: Sequence[Batch], read_under: Collection[Rules]) -> None:
+        """`read_under`: the rules by which the batches were read."""
         self.token: int | None
         self._kept: Kept | None
         self.token, self._kept = context.hot.take(name) or (None, None)
         self.size = 0  # how many batches are in it
-        if self._kept and self._kept.alone:
+        if self._kept and self._kept.alone and all(rules == self._kept.rules for rules in read_under):
             self._fold(self._kept.fold, batches)
 
     def _fold(self, fold: kernel.Fold, batches: Sequence[Batch]) -> None:

@@ -21,7 +21,7 @@ _NAMES = [b"alice", b"bob", "zoë".encode(), b"\0", b"x" * 512, b"alice ", b"Ali
 
 
 def _rules(m: int, unit: Unit = "event") -> Rules:
-    return Rules(unit, m, True)
+    return Rules(unit, m)
 
 
 def _batch(items: Sequence[tuple[str, str, int]]) -> Events:

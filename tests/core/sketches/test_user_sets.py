@@ -117,7 +117,7 @@ def enforced(k: int, batches: Sequence[Sequence[Named]], m: int) -> CompactSketc
     fold = Fold(state.encode(CompactSketch.empty(k)))
     for named in batches:
         sets = sets_of(named, m)
-        people = people_of(sets, prints, Rules("user", m, True), table_multipliers())
+        people = people_of(sets, prints, Rules("user", m), table_multipliers())
         granted, _ = allowances.grant(people.indexes, sets.counts(), people.fingerprints, 1)
         fold.add(sets.limited(granted))
     return state.decode_as(CompactSketch, fold.state())
