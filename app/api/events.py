@@ -19,6 +19,7 @@ from app.api.intake import Admission, Intake
 from app.api.limits import Limits
 from app.api.middleware import Guard
 from app.api.outputs import ReceiptOut
+from app.api.turns import Turns
 from app.core.access import Principal
 from app.core.errors import (
     BadBatch,
@@ -48,6 +49,7 @@ from app.usecases.manage_keys import RecentCallers, authenticate
 # longer than a scanner does for a batch of common size.
 _SCANNED_AT_ONCE_BYTES = 256 * 1024
 _READ_AT_ONCE_BYTES = 16 * 1024
+DECODED_AT_ONCE = 2  # of those in threads
 _MOST_KNOWN = 10_000
 _NAME = re.compile(NAME)
 _KEY = re.compile(REQUEST_KEY)
@@ -60,6 +62,7 @@ class Ingest:
         self.context = context
         self.intake = intake
         self.commits = GroupCommit(context)
+        self.turns = Turns(DECODED_AT_ONCE)
         self.callers = RecentCallers()
         self._known_bounds: dict[str, Bounds] = {}
 
@@ -97,10 +100,11 @@ class Ingest:
         """Read the body by the sketch's rules, count it, and say how many items it had."""
         bounds = await self._bounds(sent.name)
         scanned = self._scanned(bounds, sent)
-        decode = partial(self._submission, bounds, sent, scanned)
+        decode = partial(self._submission, bounds, sent, scanned, admission)
         small = len(sent.body) <= _READ_AT_ONCE_BYTES and not may_grow(sent.content_type, sent.encoding)
-        submission = decode() if scanned is not None or small else await asyncio.to_thread(decode)
-        admission.take(max(0, submission.batch.nbytes - len(sent.body)))  # it may have been compressed
+        at_once = scanned is not None or small
+        submission = decode() if at_once else await self.turns.run(sent.caller.key_id, decode)
+        admission.keep(max(len(sent.body), submission.batch.nbytes))
         await self.commits.ingest(sent.name, submission)
         return submission.batch.events
 
@@ -124,8 +128,8 @@ class Ingest:
             self._known_bounds[name] = bounds
         return bounds
 
-    def _submission(self, bounds: Bounds, sent: "_Sent", scanned: Batch | None) -> Submission:
-        batch = scanned if scanned is not None else self._batch(bounds.rules, sent)
+    def _submission(self, bounds: Bounds, sent: "_Sent", scanned: Batch | None, admission: Admission) -> Submission:
+        batch = scanned if scanned is not None else self._batch(bounds.rules, sent, admission)
         people = bounds.people(batch)
         content = b"\0".join((sent.content_type.encode(), sent.encoding.encode(), sent.body)) if sent.key else b""
         claim = claim_of(sent.caller, "events", sent.name, sent.key, content)
@@ -137,14 +141,17 @@ class Ingest:
             return None
         return scan_events(sent.content_type, sent.encoding, sent.body, max_items=self.context.max_items)
 
-    def _batch(self, rules: Rules, sent: "_Sent") -> Batch:
-        limits = {"max_items": self.context.max_items, "max_bytes": self.intake.max_body_bytes}
-        if rules.unit == "user":
-            most = rules.max_contributions
-            return decode_users(sent.content_type, sent.encoding, sent.body, most_keys=most, **limits)
-        return decode_events(sent.content_type, sent.encoding, sent.body, **limits)
+    def _batch(self, rules: Rules, sent: "_Sent", admission: Admission) -> Batch:
+        decode = partial(decode_users, most_keys=rules.max_contributions) if rules.unit == "user" else decode_events
+        return decode(
+            *(sent.content_type, sent.encoding, sent.body),
+            max_items=self.context.max_items,
+            max_bytes=self.intake.max_body_bytes,
+            admit=admission.grow,
+        )
 
     def close(self) -> None:
+        self.turns.close()
         self.commits.close()
 
 

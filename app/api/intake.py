@@ -1,6 +1,7 @@
 """Admission of bodies: size and time are limited one by one, and what is in the process at once is limited in all."""
 
 import asyncio
+from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,25 +14,31 @@ _BODY_SECONDS = 30.0
 
 
 class Intake:
-    """For the event loop's thread alone."""
+    """How much of all batches together is in the process. Those who decode ask from other threads."""
 
     def __init__(self, *, max_body_bytes: int, max_waiting_bytes: int, body_seconds: float = _BODY_SECONDS) -> None:
         self.max_body_bytes = max_body_bytes
         self.patience = Patience(body_seconds)
-        self._free = max_waiting_bytes
+        self._room = max_waiting_bytes
+        self._taken = 0
+        self._lock = Lock()
 
     def admit(self) -> "Admission":
         return Admission(self)
 
-    def take(self, size: int) -> None:
-        if size > self._free:
-            raise Overloaded(
-                "Too many batches are on their way. Nothing of this one was counted; try again in a moment."
-            )
-        self._free -= size
+    def take(self, size: int, *, besides: int | None = None) -> None:
+        """So much more. A request says by `besides` how much it has: alone in the process it may pass the limit."""
+        with self._lock:
+            alone = self._taken == besides
+            if self._taken + size > self._room and not alone:
+                raise Overloaded(
+                    "Too many batches are on their way. Nothing of this one was counted; try again in a moment."
+                )
+            self._taken += size
 
     def give_back(self, size: int) -> None:
-        self._free += size
+        with self._lock:
+            self._taken -= size
 
 
 class Patience:
@@ -94,6 +101,19 @@ class Admission:
     def take(self, size: int) -> None:
         self._intake.take(size)
         self._taken += size
+
+    def grow(self, size: int) -> None:
+        """Before so much is made of the body. Its own limits bound that too, so one body alone is always decoded."""
+        self._intake.take(size, besides=self._taken)
+        self._taken += size
+
+    def keep(self, size: int) -> None:
+        """So much in all, which is what is left after decoding."""
+        if size > self._taken:
+            self.take(size - self._taken)
+        else:
+            self._intake.give_back(self._taken - size)
+            self._taken = size
 
     async def body(self, receive: Receive, declared: int | None) -> bytes:
         """The whole body, refused as soon as it is known to be too large, by its declared or by its real length, or

@@ -9,15 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx2
+import pyarrow as pa
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.types import Message
 
 from app.api import events
-from app.api.decoding import decode_events
+from app.api.decoding import decode_events, footer
 from app.api.events import Ingest
 from app.api.intake import Intake
+from app.api.turns import Turns
 from app.core import kernel
 from app.core.errors import Overloaded
 from app.main import build_context, create_app
@@ -28,6 +30,7 @@ from app.usecases.context import Context
 from app.usecases.manage_keys import revoke_key
 from tests import books
 from tests.api.calls import create_sketch, post_events, problem
+from tests.api.decoding.bodies import arrow, parquet
 from tests.conftest import ADMIN_KEY
 
 _PATH = "/v1/sketches/views/events"
@@ -356,7 +359,7 @@ def test_large_bodies_are_decoded_beside_the_event_loop(
         headers = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": "application/json"}
         async with httpx2.AsyncClient(transport=transport, base_url="http://test", headers=headers) as client:
             posts = [asyncio.create_task(client.post(_PATH, content=body)) for _ in range(4)]
-            for _ in posts:
+            for _ in range(events.DECODED_AT_ONCE):
                 await _until(lambda: decoding.acquire(blocking=False))
             assert (await client.get("/livez")).status_code == 200
             assert not any(post.done() for post in posts)
@@ -366,6 +369,100 @@ def test_large_bodies_are_decoded_beside_the_event_loop(
     _play(scene)
     made[-1].close()
     assert books.counters(context.database) == {"\u20ac" * 36: 4 * 45_000}
+
+
+def _long_key_many_times(rows: int) -> bytes:
+    """A few thousand bytes that become a hundred thousand rows."""
+    return parquet(pa.table({"key": pa.array(["k" * 512] * rows)}), compression="zstd")
+
+
+def test_a_body_is_admitted_by_what_it_becomes_before_it_is_decoded(
+    settings: Settings, context: Context, made: list[Ingest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While others take up room; and once they are gone, it is welcome."""
+    room = 2**24
+    app = create_app(replace(settings, max_body_bytes=2**23, max_waiting_bytes=room), context)
+    body, headers = _long_key_many_times(100_000), {"content-type": "application/vnd.apache.parquet"}
+    assert len(body) < 10_000
+    joined: list[int] = []
+    join = footer.joined
+
+    def recorded(pages: memoryview, described: footer.Footer) -> bytes:
+        joined.append(len(pages))
+        return join(pages, described)
+
+    monkeypatch.setattr(footer, "joined", recorded)
+
+    async def scene() -> None:
+        with made[-1].intake.admit() as other:
+            other.take(1)
+            refused = await _call(app, [body], headers)
+            assert (refused.status, refused.slug()) == (503, "overloaded")
+            assert not joined  # pyarrow has not seen it
+        assert (await _call(app, [body], headers)).status == 200
+
+    _play(scene)
+    made[-1].close()
+    assert joined
+    assert books.counters(context.database) == {"k" * 512: 100_000}
+
+
+@pytest.mark.parametrize(
+    ("content_type", "encoding", "body"),
+    [
+        ("text/plain", "gzip", gzip.compress(b"a\n" * 50_000)),
+        ("application/json", "", json.dumps({"events": ["\u20ac"] * 9000}).encode()),
+        ("application/x-ndjson", "", b'{"key": "\\u20ac"}\n' * 9000),
+        ("text/csv", "", b"key\n" + b"a\n" * 20_000),
+        ("application/vnd.apache.arrow.stream", "", arrow(pa.table({"key": ["a"] * 50_000}))),
+    ],
+)
+def test_every_form_asks_for_room_before_it_grows(content_type: str, encoding: str, body: bytes) -> None:
+    asked: list[int] = []
+
+    def refuse(size: int) -> None:
+        asked.append(size)
+        raise Overloaded("full")
+
+    with pytest.raises(Overloaded):
+        decode_events(content_type, encoding, body, max_items=10**6, max_bytes=10**7, admit=refuse)
+    assert len(asked) == 1
+    asked.clear()
+    batch = decode_events(content_type, encoding, body, max_items=10**6, max_bytes=10**7, admit=asked.append)
+    assert sum(asked) > len(batch)
+
+
+def test_a_text_that_comes_again_and_again_is_kept_once() -> None:
+    one = kernel.batch_of([("k" * 512, 1)] * 10_000, ["u" * 512] * 10_000)
+    assert one.nbytes < 512 * 1000
+    assert (one.keys()[-1], one.users()[-1], one.events) == (["k" * 512], "u" * 512, 10_000)
+    sets = kernel.sets_of([("u" * 512, ["k" * 512] * 3)] * 10_000, 3)
+    assert sets.nbytes < 512 * 2000
+    assert (sets.keys()[-1], sets.users()[-1]) == (["k" * 512] * 3, "u" * 512)
+
+
+def test_senders_take_turns_at_decoding() -> None:
+    """One who waits with many bodies does not hold up another with one."""
+    done: list[str] = []
+
+    async def scene() -> None:
+        turns, gate = Turns(1), threading.Event()
+        first = asyncio.create_task(turns.run("busy", lambda: gate.wait(_LONG)))
+        await asyncio.sleep(0)
+        many = [asyncio.create_task(turns.run("busy", lambda: done.append("busy"))) for _ in range(5)]
+        gone = asyncio.create_task(turns.run("gone", lambda: done.append("gone")))
+        one = asyncio.create_task(turns.run("other", lambda: done.append("other")))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(first, one, *many)
+        assert (await turns.run("busy", lambda: "free again")) == "free again"
+        turns.close()
+
+    _play(scene)
+    assert sorted(done) == ["busy"] * 5 + ["other"]
+    assert done.index("other") == 1
 
 
 def _ingester(client: httpx2.Client) -> tuple[str, dict[str, str]]:

@@ -11,7 +11,7 @@ from typing import Any
 from app.api.decoding import arrow, columns, parquet, texts
 from app.api.decoding.compression import decompressed
 from app.api.decoding.forms import EVENTS, USERS, WHOLE_PEOPLE, Form
-from app.api.decoding.items import Events, Limits, UserSet, checked, checked_sets, require_few
+from app.api.decoding.items import Admit, Events, Limits, UserSet, admit_all, checked, checked_sets, require_few
 from app.core import kernel
 from app.core.errors import BadBatch, UnsupportedMediaType
 
@@ -42,15 +42,17 @@ def scan_events(content_type: str, encoding: str, body: bytes, *, max_items: int
     return scan(body, max_items) if scan and not encoding else None
 
 
-def decode_events(content_type: str, encoding: str, body: bytes, *, max_items: int, max_bytes: int) -> kernel.Events:
+def decode_events(
+    content_type: str, encoding: str, body: bytes, *, max_items: int, max_bytes: int, admit: Admit = admit_all
+) -> kernel.Events:
     """The limits hold for the decompressed body, and for what Parquet and Arrow compress inside it."""
-    media_type = _media_type(content_type)
-    plain = decompressed(encoding, body, max_bytes)
+    media_type, limits = _media_type(content_type), Limits(items=max_items, bytes=max_bytes, admit=admit)
+    plain = decompressed(encoding, body, limits)
     scan = _SCANNERS.get(media_type)
-    scanned = scan(plain, max_items) if scan else None
+    scanned = scan(plain, limits.items) if scan else None
     if scanned is not None:
         return scanned
-    events = read_carefully(media_type, plain, Limits(items=max_items, bytes=max_bytes))
+    events = read_carefully(media_type, plain, limits)
     return kernel.batch_of(events.pairs, events.users)
 
 
@@ -60,16 +62,23 @@ def read_carefully(media_type: str, plain: bytes, limits: Limits) -> Events:
 
 
 def decode_users(
-    content_type: str, encoding: str, body: bytes, *, max_items: int, max_bytes: int, most_keys: int
+    content_type: str,
+    encoding: str,
+    body: bytes,
+    *,
+    max_items: int,
+    max_bytes: int,
+    most_keys: int,
+    admit: Admit = admit_all,
 ) -> kernel.Sets:
     """For sketches whose unit is the user. `max_items` bounds the sets, and the keys in all of them together."""
-    media_type = _media_type(content_type)
-    plain = decompressed(encoding, body, max_bytes)
+    media_type, limits = _media_type(content_type), Limits(items=max_items, bytes=max_bytes, admit=admit)
+    plain = decompressed(encoding, body, limits)
     scan = _SET_SCANNERS.get(media_type)
-    scanned = scan(plain, max_items, most_keys) if scan else None
+    scanned = scan(plain, limits.items, most_keys) if scan else None
     if scanned is not None:
         return scanned
-    return kernel.sets_of(read_sets_carefully(media_type, plain, Limits(items=max_items, bytes=max_bytes)), most_keys)
+    return kernel.sets_of(read_sets_carefully(media_type, plain, limits), most_keys)
 
 
 def read_sets_carefully(media_type: str, plain: bytes, limits: Limits) -> list[UserSet]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.api.decoding import arrays
+from app.api.decoding.columns import ROW_BYTES
 from app.api.decoding.compression import too_large
 from app.api.decoding.flatbuffers import Table, unpacked
 from app.api.decoding.forms import Form
@@ -62,6 +63,7 @@ def _require_bounded(body: bytes, limits: Limits, form: Form) -> None:
         size += sum(_buffer_sizes(records, message.body))
         if size > limits.bytes:
             raise too_large(limits.bytes)
+    limits.admit(8 * size + ROW_BYTES * rows)  # as pyarrow has it, and as texts
 
 
 def _messages(body: bytes) -> Iterator[_Message]:

@@ -13,11 +13,14 @@ from app.api.decoding.items import MAX_COUNT, Fault, Limits, require_few
 from app.core.errors import BadBatch
 
 _BOM = "\ufeff"
+ROW_BYTES = 500  # about what a row takes: a dictionary, its cells, and a place in several lists
+KEY_BYTES = 100  # and a key in a list
 _MAX_LINE = 4096  # a key and a user of quotes alone, each doubled, and a count have half of it
 
 
 def read_csv(body: bytes, limits: Limits, form: Form) -> list[Any]:
     """Records end with CR LF or LF. One that cannot be read is the last: nobody knows where the next would begin."""
+    limits.admit(8 * len(body) + ROW_BYTES * body.count(b"\n"))
     lines = io.StringIO(body.decode("utf-8").removeprefix(_BOM), newline="\n")
     records = csv.reader(_short(lines), strict=True)
     names = _header(records, form)

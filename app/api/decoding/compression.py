@@ -10,6 +10,7 @@ from typing import Protocol
 
 import zstandard
 
+from app.api.decoding.items import Limits
 from app.core.errors import BadBatch, BodyTooLarge, UnsupportedMediaType
 
 MAX_WINDOW_BYTES = 8 * 1024 * 1024  # of zstd; RFC 9659 asks no more of a receiver. Levels up to 19 keep to it
@@ -31,7 +32,7 @@ class _Decoder(Protocol):
     def unused_data(self) -> bytes: ...
 
 
-def decompressed(encoding: str, body: bytes, max_bytes: int) -> bytes:
+def decompressed(encoding: str, body: bytes, limits: Limits) -> bytes:
     name = encoding.strip().lower()
     if name not in _ENCODINGS:
         raise UnsupportedMediaType("Send Content-Encoding gzip, zstd or identity, and only one of them.")
@@ -40,8 +41,10 @@ def decompressed(encoding: str, body: bytes, max_bytes: int) -> bytes:
     for chunk in _ENCODINGS[name](body):
         chunks.append(chunk)
         size += len(chunk)
-        if size > max_bytes:
-            raise too_large(max_bytes)
+        if size > limits.bytes:
+            raise too_large(limits.bytes)
+        if chunk is not body:
+            limits.admit(2 * len(chunk))  # now, and when all are joined
     return b"".join(chunks)
 
 

@@ -31,10 +31,20 @@ class Events(NamedTuple):
     users: list[str | None] | None  # whose each is; None if nobody is named
 
 
+Admit = Callable[[int], None]  # asked for so many bytes more; raises where too much is in the process already
+
+
+def admit_all(_size: int) -> None:
+    """Where nobody keeps count."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
+    """Of one batch. A reader asks `admit` before it makes something large of a body."""
+
     items: int
     bytes: int
+    admit: Admit = admit_all
 
 
 @dataclass(frozen=True, slots=True)

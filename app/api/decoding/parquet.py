@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from app.api.decoding import arrays, footer, thrift
+from app.api.decoding.columns import KEY_BYTES, ROW_BYTES
 from app.api.decoding.compression import too_large
 from app.api.decoding.footer import Chunk, Footer
 from app.api.decoding.forms import Form
@@ -74,6 +75,7 @@ def _require_bounded(pages: memoryview, described: Footer, limits: Limits) -> No
                 raise BadBatch("The page headers of the Parquet file are too long; write fewer and larger pages.")
             if size > limits.bytes:
                 raise too_large(limits.bytes)
+    limits.admit(8 * size + ROW_BYTES * rows + KEY_BYTES * slots)  # as pyarrow has it, and as texts
 
 
 def _page_sizes(chunk: Chunk, pages: memoryview, limits: Limits) -> Iterator[tuple[int, int]]:

@@ -17,22 +17,26 @@ _MARKS = b",[{"
 _MARK, _QUOTE = 1, 2
 _CODES = bytes(_MARK if byte in _MARKS else _QUOTE if byte == ord('"') else 0 for byte in range(256))
 _CHUNK = 2**16
+_PART_BYTES = 100  # a text or an entry of a list has half of it, an object twice as much
 _MARKS_PER_ITEM = 8  # {"key": …, "count": …, "user": …} and its comma are four; a member may be repeated
 
 
 def read_json(body: bytes, limits: Limits, form: Form) -> list[Any]:
     _require_few_marks(body, limits)
+    _admit(body, _marks(body), limits)
     return json_items(body, form)
 
 
 def read_ndjson(body: bytes, limits: Limits, _form: Form) -> list[Any]:
     _require_few_lines(body, limits)
     _require_few_marks(body, limits)
+    _admit(body, _marks(body) + body.count(b"\n"), limits)
     return ndjson_items(body)
 
 
 def read_lines(body: bytes, limits: Limits, _form: Form) -> list[Any]:
     _require_few_lines(body, limits)
+    _admit(body, body.count(b"\n"), limits)
     return line_items(body)
 
 
@@ -80,8 +84,17 @@ def _require_few_lines(body: bytes, limits: Limits) -> None:
 def _require_few_marks(body: bytes, limits: Limits) -> None:
     """JSON takes up to thirty times its bytes when parsed: `{},{},{}` by the million is refused before it is."""
     most = _MARKS_PER_ITEM * (limits.items + 1)
-    if sum(map(body.count, _MARKS)) > most and _marks_outside_strings(body) > most:
+    if _marks(body) > most and _marks_outside_strings(body) > most:
         require_few(limits.items + 1, limits)
+
+
+def _marks(body: bytes) -> int:
+    return sum(map(body.count, _MARKS))
+
+
+def _admit(body: bytes, parts: int, limits: Limits) -> None:
+    """What a body becomes: its text, with up to four bytes a character, twice, and an object for each part of it."""
+    limits.admit(8 * len(body) + _PART_BYTES * parts)
 
 
 def _marks_outside_strings(body: bytes) -> int:

@@ -34,5 +34,6 @@ cdef class Batch:
     cdef bytes _user(self, Py_ssize_t at)
 
 
+cdef tuple placed(dict texts, object text)
 cdef tuple people_named(const unsigned char* text, const Name* names, Py_ssize_t size, bytes multipliers)
 cdef object checked_scan(object batch, bytes body, int status)

@@ -131,16 +131,15 @@ cdef class Batch:
 
     @staticmethod
     def of(pairs, users=None):
-        """A batch of keys, counts and users that were checked already."""
+        """A batch of keys, counts and users that were checked already. A text that comes again and again is kept once."""
         cdef Batch batch = Batch()
-        cdef Py_ssize_t at = 0
-        keys = [key.encode() for key, _ in pairs]
-        names = [user.encode() if user else b"" for user in users] if users else [b""] * len(keys)
-        batch._read(b"".join(text for both in zip(keys, names) for text in both))
-        for key, name, (_, count) in zip(keys, names, pairs):
-            if batch._append(Item(at, at + len(key), count, len(key), len(name))) != 0:
+        texts = {}
+        places = [placed(texts, key) for key, _ in pairs]
+        names = [placed(texts, user) for user in users] if users else [(0, 0)] * len(places)
+        batch._read(b"".join(text for text, _ in texts.values()))
+        for (start, length), (user_start, user_length), (_, count) in zip(places, names, pairs):
+            if batch._append(Item(start, user_start, count, length, user_length)) != 0:
                 raise MemoryError
-            at += len(key) + len(name)
         return batch
 
     cdef void _read(self, bytes body):
@@ -159,6 +158,18 @@ cdef class Batch:
         self.size += 1
         self.total += item.count
         return 0
+
+
+cdef tuple placed(dict texts, object text):
+    """Where a text is, and its length, in what all of `texts` come to one after the other; nowhere if there is none."""
+    if not text:
+        return 0, 0
+    found = texts.get(text)
+    if found is None:
+        written = text.encode()
+        last = texts[next(reversed(texts))] if texts else (b"", 0)
+        found = texts[text] = written, last[1] + len(last[0])
+    return found[1], len(found[0])
 
 
 cdef tuple people_named(const unsigned char* text, const Name* names, Py_ssize_t size, bytes multipliers):

@@ -23,7 +23,7 @@ from app.core.kernel.json cimport (
     member_text,
     string_end,
 )
-from app.core.kernel.scanning cimport LARGEST_BODY, Name, checked_scan, people_named
+from app.core.kernel.scanning cimport LARGEST_BODY, Name, checked_scan, people_named, placed
 
 
 @final
@@ -112,26 +112,19 @@ cdef class Sets:
 
     @staticmethod
     def of(sets, Py_ssize_t most_keys):
-        """A batch of names, or None, and keys that were checked already."""
+        """A batch of names, or None, and keys that were checked already. A text that comes again is kept once."""
         cdef Sets made = Sets()
-        cdef Py_ssize_t at = 0
-        cdef uint32_t first = 0
-        texts = [text.encode() for user, keys in sets for text in (user or "", *keys)]
-        made._read(b"".join(texts))
+        texts = {}
+        places = [(placed(texts, user), [placed(texts, key) for key in keys]) for user, keys in sets]
+        made._read(b"".join(text for text, _ in texts.values()))
         made.most_keys = most_keys
-        left = iter(texts)
-        for _, keys in sets:
-            user = next(left)
-            person = Person(first, len(keys), Name(at, len(user)))
-            at += len(user)
-            for _ in keys:
-                key = next(left)
-                if made._append_key(Name(at, len(key))) != 0:
+        for (start, length), keys in places:
+            person = Person(<uint32_t>made.listed_size, len(keys), Name(start, length))
+            for at, size in keys:
+                if made._append_key(Name(at, size)) != 0:
                     raise MemoryError
-                at += len(key)
             if made._append_person(person) != 0:
                 raise MemoryError
-            first += len(keys)
         return made
 
     cdef void _read(self, bytes body):
