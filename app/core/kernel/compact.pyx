@@ -126,7 +126,8 @@ cdef class Fold:
     @property
     def nbytes(self):
         """The memory that the fold takes, about."""
-        return memory(&self.sketch) + 4 * <size_t>self.sketch.header.k + sizeof(Fold) + 24 * self.most_listed
+        cdef size_t scratch = sizeof(Seen) * (<size_t>self.seen_mask + 1) + 12 * self.most_listed
+        return memory(&self.sketch) + 4 * <size_t>self.sketch.header.k + sizeof(Fold) + scratch
 
     # Batches
 
