@@ -186,7 +186,7 @@ def _counters(slots: NDArray[np.void], width: int, offset: int) -> list[int]:
     entries: list[int] = slots["entry"].tolist()
     if width == WIDE:
         entries = [low + (high << 64) for low, high in zip(entries, slots["upper_half"].tolist(), strict=True)]
-    if min(entries, default=offset) < offset or (width == NARROW and max(entries, default=0) > LARGEST_NARROW):
+    if min(entries, default=offset) < offset or (width == NARROW and max(entries, default=offset) > LARGEST_NARROW):
         raise BadState("No stream leads to these counters.")
     return [entry - offset for entry in entries]
 
