@@ -24,7 +24,7 @@ MODULES = BUILD / "lib" / "app" / "core" / "kernel"
 PROGRESS = BUILD / "progress"  # the number of the case that runs, for when the process does not live to tell
 FLAGS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 HANGING_SECONDS = 20  # for 500 cases
-_NAMES = ("app.core.kernel.scanning", "app.core.kernel.folding", "app.core.kernel.allowances")
+_NAMES = tuple(f"app.core.kernel.{name}" for name in ("scanning", "sets", "folding", "compact", "allowances"))
 
 
 def say(line: str) -> None:
@@ -116,10 +116,10 @@ class Instrumented:
 
 def throw(first: int, seconds: float) -> int:
     sys.meta_path.insert(0, Instrumented)
-    from app.core.kernel import allowances, folding, scanning
+    from app.core.kernel import allowances, compact, folding, scanning, sets
     from tests.fuzz.cases import case_of
 
-    if {Path(str(module.__file__)).parent for module in (scanning, folding, allowances)} != {MODULES}:
+    if {Path(str(module.__file__)).parent for module in (scanning, sets, folding, compact, allowances)} != {MODULES}:
         say("The instrumented modules were not loaded.")
         return 2
     outcomes: Counter[str] = Counter()

@@ -68,7 +68,7 @@ def _event(item: Any) -> tuple[str, int, str | None]:
 
 
 def _person(item: Any) -> tuple[str | None, list[str]]:
-    members = {"keys": item} if type(item) is list else dict(item.items())
+    members: dict[str, Any] = {"keys": item} if type(item) is list else dict(item.items())
     keys, user = members.pop("keys"), members.pop("user", "nobody")
     if members or type(keys) is not list or not keys:
         raise ValueError

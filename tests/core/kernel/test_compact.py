@@ -27,6 +27,9 @@ from tests.core.kernel.native import (
 from tests.core.sketches.oracle import Counts, merge_oracle, pamg_after
 from tests.streams import Stream, all_distinct, in_runs, small_streams, zipf
 
+if kernel.NATIVE:
+    from app.core.kernel import scanning, sets
+
 pytestmark = compiled_only
 
 EACH_ORDERING = pytest.mark.parametrize("ordering", ORDERINGS.values(), ids=ORDERINGS)
@@ -46,7 +49,7 @@ class Group:
 Input = Events | Group
 
 
-def compiled(given: Input) -> kernel.Batch:
+def compiled(given: Input) -> "scanning.Batch | sets.Sets":
     return people(given.listed, given.most_keys) if isinstance(given, Group) else batch(given)
 
 

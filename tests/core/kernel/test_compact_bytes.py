@@ -276,7 +276,10 @@ def test_the_memory_that_a_fold_names_follows_k_and_its_text_and_the_largest_set
 def test_two_threads_with_a_fold_each_give_what_one_gives() -> None:
     """They release the interpreter's lock, and read the same batches."""
     stream = zipf(30_000, keys=3000, seed=1)
-    shared = [people([stream[at : at + 3] for at in range(0, 30_000, 3)], 2), batch([(key, 1) for key in stream])]
+    shared: list[kernel.Batch] = [
+        people([stream[at : at + 3] for at in range(0, 30_000, 3)], 2),
+        batch([(key, 1) for key in stream]),
+    ]
 
     def folded(first: int) -> list[bytes]:
         states = []
