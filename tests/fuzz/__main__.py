@@ -23,8 +23,9 @@ BUILD = ROOT / "build" / "fuzz"
 MODULES = BUILD / "lib" / "app" / "core" / "kernel"
 PROGRESS = BUILD / "progress"  # the number of the case that runs, for when the process does not live to tell
 FLAGS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
-HANGING_SECONDS = 20  # for 500 cases
-_NAMES = ("app.core.kernel.scanning", "app.core.kernel.folding", "app.core.kernel.allowances")
+WATCHED = 50  # cases, which take half a second: a machine that is busy with other things must not look like a hang
+HANGING_SECONDS = 20  # for those
+_NAMES = tuple(f"app.core.kernel.{name}" for name in ("scanning", "sets", "folding", "compact", "allowances"))
 
 
 def say(line: str) -> None:
@@ -116,10 +117,10 @@ class Instrumented:
 
 def throw(first: int, seconds: float) -> int:
     sys.meta_path.insert(0, Instrumented)
-    from app.core.kernel import allowances, folding, scanning
+    from app.core.kernel import allowances, compact, folding, scanning, sets
     from tests.fuzz.cases import case_of
 
-    if {Path(str(module.__file__)).parent for module in (scanning, folding, allowances)} != {MODULES}:
+    if {Path(str(module.__file__)).parent for module in (scanning, sets, folding, compact, allowances)} != {MODULES}:
         say("The instrumented modules were not loaded.")
         return 2
     outcomes: Counter[str] = Counter()
@@ -128,7 +129,7 @@ def throw(first: int, seconds: float) -> int:
     with PROGRESS.open("r+b") as file, mmap.mmap(file.fileno(), 8) as progress:
         while True:
             progress[:] = number.to_bytes(8, "little")
-            if (number - first) % 500 == 0:
+            if (number - first) % WATCHED == 0:
                 faulthandler.dump_traceback_later(HANGING_SECONDS, exit=True)
             outcomes += case_of(number).check()
             number += 1

@@ -1,4 +1,7 @@
-"""Bodies of the three text types: plain ones, ones that need the careful reader, and ones that are a little wrong."""
+"""Bodies of events in the three text types, and of people's sets in two of them.
+
+Plain ones, ones that need the careful reader, and ones that are a little wrong.
+"""
 
 import json
 from collections.abc import Callable
@@ -15,9 +18,23 @@ PIECES = (
     *(b"\\u0041", b"\\ud800", b"\\n", "é".encode(), "\U0010ffff".encode(), b"\xed\xa0\x80", b"\xc3", b"\xff"),
     *(b"\xef\xbb\xbf", b"\x7f", b"\x80", b"\xe2\x80\xa8", b"x" * 8, b"y" * 512, b"z" * 513, b" " * 9),
 )
+SET_PIECES = (
+    *PIECES,
+    *(
+        b'"keys"',
+        b'"keys":',
+        b'"keys":["a"]',
+        b',"keys":["a"]',
+        b'"users"',
+        b'{"keys":["a"]}',
+        b'{"user":"u","keys":["a"]}',
+    ),
+    *(b'["a"]', b'["a","a"]', b"[]", b'"a"]', b'["a",', b'[["a"]]', b"],[", b'"keys":[]', b'"keys":"a"'),
+)
 _ALPHABETS = ("ab", "abcdefghijklmnopqrstuvwxyz0123456789-_/ ", ",:{}[]'", "aé\u20ac\U0001f600", "\x7f ~\x80\xff")
 _ODD = '"\\\n\r\t\0\x1f\u2028\ufeff'
 _COUNTS = (1, 1, 1, 2, 3, 9, 10, 1000, LARGEST_COUNT)
+_SET_SIZES = (1, 1, 2, 3, 3, 5, 12)
 _LENGTHS = (*range(1, 10), 15, 16, 17, 24, 31, 33, 63, 64, 65)
 
 
@@ -73,6 +90,44 @@ def ndjson_body(rng: Random) -> bytes:
     return ("\n".join(lines) + rng.choice(("", "\n"))).encode()
 
 
+def person(rng: Random, blanks: str) -> str:
+    """A person's set as JSON, with white space wherever it may be; now and then an empty one, or a key twice."""
+
+    def spaced(text: str) -> str:
+        return f"{spaces(rng, blanks)}{text}{spaces(rng, blanks)}"
+
+    texts = [json.dumps(key(rng), ensure_ascii=rng.random() < 0.02) for _ in range(_set_size(rng))]
+    keys = "[" + ",".join(map(spaced, texts)) + "]"
+    if rng.random() < 0.5:
+        return keys
+    members = [f'"keys"{spaces(rng, blanks)}:{spaces(rng, blanks)}{keys}']
+    if rng.random() < 0.8:
+        name = json.dumps(user(rng), ensure_ascii=rng.random() < 0.05)
+        members.append(f'"user"{spaces(rng, blanks)}:{spaces(rng, blanks)}{name}')
+    if rng.random() < 0.5:
+        rng.shuffle(members)
+    if rng.random() < 0.02:
+        members.append(rng.choice(members))
+    return "{" + ",".join(map(spaced, members)) + "}"
+
+
+def _set_size(rng: Random) -> int:
+    return rng.choice(_SET_SIZES) if rng.random() < 0.99 else 0
+
+
+def json_sets(rng: Random) -> bytes:
+    blanks = " \t\r\n"
+    people = [f"{spaces(rng, blanks)}{person(rng, blanks)}{spaces(rng, blanks)}" for _ in range(_items(rng))]
+    before, between, after = (spaces(rng, blanks) for _ in range(3))
+    return f'{before}{{{between}"users"{between}:{after}[{",".join(people)}{before}]{after}}}{between}'.encode()
+
+
+def ndjson_sets(rng: Random) -> bytes:
+    blanks = " \t\r"
+    lines = [f"{spaces(rng, blanks)}{person(rng, blanks)}{spaces(rng, blanks)}" for _ in range(_items(rng))]
+    return ("\n".join(lines) + rng.choice(("", "\n"))).encode()
+
+
 def lines_body(rng: Random) -> bytes:
     return (rng.choice(("\n", "\r\n")).join(key(rng) for _ in range(_items(rng))) + rng.choice(("", "\n"))).encode()
 
@@ -82,9 +137,16 @@ def _items(rng: Random) -> int:
 
 
 BODIES: dict[str, Callable[[Random], bytes]] = {"json": json_body, "ndjson": ndjson_body, "lines": lines_body}
+SETS: dict[str, Callable[[Random], bytes]] = {"json": json_sets, "ndjson": ndjson_sets}
 
 
 def variants(rng: Random, kind: str, number: int) -> list[bytes]:
-    """One body as it is made, and so many damaged ones."""
+    """One body of events as it is made, and so many damaged ones."""
     made = BODIES[kind](rng)
     return [made, *(damaged(rng, made, PIECES) for _ in range(number))]
+
+
+def variants_of_sets(rng: Random, kind: str, number: int) -> list[bytes]:
+    """The same of people's sets."""
+    made = SETS[kind](rng)
+    return [made, *(damaged(rng, made, SET_PIECES) for _ in range(number))]

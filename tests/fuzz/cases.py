@@ -1,4 +1,7 @@
-"""One case of each kind from a seed. A case knows its input, which `repr` shows, and checks the kernel on it."""
+"""One case of each kind from a seed. A case knows its input, which `repr` shows, and checks the kernel on it.
+
+Those of people's sets and of compact sketches are in `compact_cases`.
+"""
 
 import struct
 from collections import Counter
@@ -14,6 +17,8 @@ from app.core.sketches.state import NARROW, by_slot, decode_as, encode
 from app.core.sketches.stream import StreamSketch
 from tests.core.kernel.reading import named_in
 from tests.fuzz import bodies, states
+from tests.fuzz.compact_cases import DamagedCompact, FoldedCompact, SetsBody
+from tests.fuzz.outcomes import Outcomes, require
 from tests.fuzz.states import Pairs
 
 _SCANNERS: dict[str, Callable[[bytes, int], scanning.Batch | None]] = {
@@ -28,17 +33,6 @@ Step = _Grant | bytes  # or entries
 
 _LIMITS = (1, 2, 5, 1000, 65_535)
 _WANTED = (0, 1, 1, 2, 3, 1000, 65_535, 65_536, 2**31 - 1, 2**32 - 1)
-
-Outcomes = Counter[str]
-
-
-class Mismatch(Exception):
-    """The kernel and what it is compared with disagree."""
-
-
-def require(holds: bool, claim: str) -> None:
-    if not holds:
-        raise Mismatch(claim)
 
 
 @dataclass(frozen=True)
@@ -229,11 +223,20 @@ def _known(table: kernel.Allowances) -> dict[bytes, int]:
     return dict(struct.iter_unpack("<12sH", table.entries()))
 
 
-Case = Body | Folded | Damaged | Granted
+Case = Body | Folded | Damaged | Granted | SetsBody | FoldedCompact | DamagedCompact
+
+_KINDS: dict[Callable[[Random], Case], int] = {  # and how often each is drawn
+    Body.drawn: 6,
+    Folded.drawn: 2,
+    Damaged.drawn: 2,
+    Granted.drawn: 2,
+    SetsBody.drawn: 4,
+    FoldedCompact.drawn: 3,
+    DamagedCompact.drawn: 2,
+}
 
 
 def case_of(seed: int) -> Case:
     rng = Random(seed)
-    kinds = (Body, Folded, Damaged, Granted)
-    kind: type[Body] | type[Folded] | type[Damaged] | type[Granted] = rng.choices(kinds, (6, 2, 2, 2))[0]
-    return kind.drawn(rng)
+    (drawn,) = rng.choices(list(_KINDS), list(_KINDS.values()))
+    return drawn(rng)

@@ -1,8 +1,9 @@
-"""Stored stream sketches in the narrow form, as the kernel leaves them, and damaged ones."""
+"""Stored stream and compact sketches in the narrow form, as the kernel leaves them, and damaged ones."""
 
 import struct
 from random import Random
 
+from app.core.sketches.compact import CompactSketch
 from app.core.sketches.order import Order
 from app.core.sketches.state import LARGEST_NARROW, encode
 from app.core.sketches.stream import StreamSketch
@@ -10,6 +11,7 @@ from tests.fuzz import bodies
 from tests.fuzz.damage import damaged
 
 Pairs = list[tuple[str, int]]
+People = list[tuple[str | None, list[str]]]
 
 HEADER_BYTES = 64
 SLOT_BYTES = 16
@@ -37,23 +39,41 @@ def pairs(rng: Random, most: int = 60) -> Pairs:
     return [(rng.choice(pool), bodies.count(rng)) for _ in range(rng.randint(0, most))] if pool else []
 
 
+def people(rng: Random, most: int = 40) -> People:
+    """Checked sets; some list a key twice."""
+    pool = [text for text in (bodies.key(rng) for _ in range(rng.randint(1, 20))) if len(text.encode()) <= 512]
+    sizes = [rng.choice((0, 1, 2, 3, 3, 25)) for _ in range(rng.randint(0, most))] if pool else []
+    return [(rng.choice((None, "u", "v")), [rng.choice(pool) for _ in range(size)]) for size in sizes]
+
+
 def state(rng: Random, k: int, order: Order) -> bytes:
     """After some events; a full one may have an offset, and may be close to where the narrow form ends."""
     stored = encode(StreamSketch.empty(k, order).extended(pairs(rng)))
     (found,) = struct.unpack_from("<I", stored, 12)
-    if found < k or stored[6] != 8 or rng.random() < 0.3:
+    return stored if found < k else _perhaps_with_offset(rng, stored)
+
+
+def compact_state(rng: Random, k: int) -> bytes:
+    """After some events and people; it may have an offset, full or not."""
+    sketch = CompactSketch.empty(k).extended(pairs(rng)) if rng.random() < 0.5 else CompactSketch.empty(k)
+    return _perhaps_with_offset(rng, encode(sketch.extended_by_people(keys for _, keys in people(rng))))
+
+
+def _perhaps_with_offset(rng: Random, stored: bytes) -> bytes:
+    if stored[6] != 8 or rng.random() < 0.3:
         return stored
+    (k,) = struct.unpack_from("<I", stored, 8)
     largest = max(struct.unpack_from("<Q", stored, HEADER_BYTES + SLOT_BYTES * slot)[0] for slot in range(k))
     room = LARGEST_NARROW - largest
     return with_offset(stored, rng.choice((1, rng.randint(0, 1000), rng.randint(0, room), room - rng.randint(0, 9))))
 
 
 def with_offset(stored: bytes, offset: int) -> bytes:
-    """The same counters of a full sketch, written with this offset."""
+    """The same counters, written with this offset. A stream must be full."""
     changed = bytearray(stored)
-    (k,) = struct.unpack_from("<I", stored, 8)
+    (number,) = struct.unpack_from("<I", stored, 12)  # of keys, which `encode` leaves in the first slots
     struct.pack_into("<Q", changed, 32, offset)
-    for slot in range(k):
+    for slot in range(number):
         at = HEADER_BYTES + SLOT_BYTES * slot
         (entry,) = struct.unpack_from("<Q", stored, at)
         struct.pack_into("<Q", changed, at, entry + offset)

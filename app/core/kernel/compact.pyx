@@ -30,7 +30,6 @@ from app.core.kernel.slots cimport (
     leave,
     load,
     memory,
-    open_next,
     place_of,
     rebase,
     same_bytes,
@@ -126,7 +125,8 @@ cdef class Fold:
     @property
     def nbytes(self):
         """The memory that the fold takes, about."""
-        return memory(&self.sketch) + 4 * <size_t>self.sketch.header.k + sizeof(Fold) + 24 * self.most_listed
+        cdef size_t scratch = sizeof(Seen) * (<size_t>self.seen_mask + 1) + 12 * self.most_listed
+        return memory(&self.sketch) + 4 * <size_t>self.sketch.header.k + sizeof(Fold) + scratch
 
     # Batches
 
@@ -270,7 +270,7 @@ cdef class Fold:
                 else:
                     file(sketch, name)  # it has grown, so this is a bucket
             sketch.lowest_count = 0
-            open_next(sketch, sketch.header.offset + 1)
+            sketch.open_next(sketch, sketch.header.offset + 1)
 
     cdef inline void _forget(self, uint32_t slot) noexcept nogil:
         cdef Sketch* sketch = &self.sketch
@@ -293,7 +293,7 @@ cdef class Fold:
                     return sketch.level
                 sketch.lowest_count -= 1
                 file(sketch, name)  # it has grown, so this is a bucket
-            open_next(sketch, UINT64_MAX)
+            sketch.open_next(sketch, UINT64_MAX)
 
     # What is open
 

@@ -29,7 +29,6 @@ from app.core.kernel.slots cimport (
     leave,
     load,
     memory,
-    open_next,
     place,
     place_of,
     rebase,
@@ -155,7 +154,7 @@ cdef class Fold:
                     return name
                 sketch.lowest_at += 1
                 file(sketch, name)  # it has grown, so this is a bucket
-            open_next(sketch, UINT64_MAX)
+            sketch.open_next(sketch, UINT64_MAX)
             self._sort_lowest()
 
     cdef void _sort_lowest(self) noexcept nogil:

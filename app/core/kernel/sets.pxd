@@ -18,7 +18,7 @@ cdef class Sets:
     cdef const unsigned char* text
     cdef Sets owner  # of the keys, where another batch has them
     cdef Name* listed  # the keys of everybody, one person's after another's
-    cdef Py_ssize_t listed_size, listed_room
+    cdef Py_ssize_t listed_size, listed_room  # no room where another batch has them
     cdef Person* persons
     cdef Py_ssize_t size, room
     cdef readonly Py_ssize_t most_keys  # of a person count so many different ones, the first

@@ -31,7 +31,7 @@ cdef class Sets:
     """Checked sets of keys, one for each person, in arrival order."""
 
     def __dealloc__(self):
-        if self.owner is None:
+        if self.listed_room:  # its own; `owner` does not tell, as the garbage collector may have dropped it already
             free(self.listed)
         free(self.persons)
 

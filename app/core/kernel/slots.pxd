@@ -102,6 +102,10 @@ cdef struct Sketch:
     uint32_t lowest_at, lowest_count
     uint64_t* names  # scratch: those that are to be filed or sorted
 
+    # What happens seldom, by address: a compiler would copy it into what happens at every event, and slow that down
+    void (*open_next)(Sketch*, uint64_t) noexcept nogil
+    int (*move_text)(Sketch*, uint32_t) noexcept nogil
+
 cdef inline uint64_t LARGEST() noexcept nogil:
     """No entry of the narrow form is larger, so that what a batch adds still fits into 63 bits."""
     return <uint64_t>1 << 62
@@ -116,6 +120,7 @@ cdef inline int load(Sketch* sketch, bytes state, bytes multipliers, bint compac
     if len(multipliers) != sizeof(sketch.multipliers):
         raise ValueError("wrong multipliers")
     memcpy(sketch.multipliers, <const char*>multipliers, sizeof(sketch.multipliers))
+    sketch.open_next, sketch.move_text = open_next, move_text
     copy_checked(sketch, state, compact)
     find_most(sketch)
     if sketch.most > LARGEST():
@@ -393,7 +398,7 @@ cdef inline int write_key(Sketch* sketch, uint32_t slot, const unsigned char* ke
     if into.room < length:
         memset(sketch.text + into.start, 0, into.room)  # nothing of the old key stays behind
         into.room = 0
-        if sketch.header.text_size - sketch.header.text_used < room and move_text(sketch, room) != 0:
+        if sketch.header.text_size - sketch.header.text_used < room and sketch.move_text(sketch, room) != 0:
             return -1
         into = &sketch.slots[slot]
         into.start = sketch.header.text_used

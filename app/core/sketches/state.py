@@ -172,7 +172,9 @@ def _read(state: bytes) -> tuple[int, int, int, dict[str, int], Order]:
     if offset and (width != NARROW or (stored < k if family == _STREAM else version == 2)):
         raise BadState("Only the narrow form of a full stream sketch, or of a compact one, has an offset.")
     read = np.frombuffer(state, _SLOTS[width], slots, _HEADER.size)
-    read = read[read["length"] > 0] if family == _COMPACT else read[:stored]
+    read = read if family == _COMPACT else read[:stored]
+    _check_rooms(read, used)
+    read = read[read["length"] > 0] if family == _COMPACT else read
     keys = _keys(read, state[text_at : text_at + used])
     counters = dict(zip(keys, _counters(read, width, offset), strict=True))
     if len(counters) != stored:
@@ -184,18 +186,27 @@ def _counters(slots: NDArray[np.void], width: int, offset: int) -> list[int]:
     entries: list[int] = slots["entry"].tolist()
     if width == WIDE:
         entries = [low + (high << 64) for low, high in zip(entries, slots["upper_half"].tolist(), strict=True)]
-    if min(entries, default=offset) < offset or (width == NARROW and max(entries, default=0) > LARGEST_NARROW):
+    if min(entries, default=offset) < offset or (width == NARROW and max(entries, default=offset) > LARGEST_NARROW):
         raise BadState("No stream leads to these counters.")
     return [entry - offset for entry in entries]
 
 
+def _check_rooms(slots: NDArray[np.void], used: int) -> None:
+    """Those of free slots too: the next keys are written there."""
+    start = slots["start"].astype(np.int64)
+    end = start + slots["room"]
+    if np.any(end > used):
+        raise BadState("A key lies outside the text.")
+    start, end = start[end > start], end[end > start]
+    order = np.argsort(start)
+    if np.any(end[order][:-1] > start[order][1:]):
+        raise BadState("Two keys overlap.")
+
+
 def _keys(slots: NDArray[np.void], text: bytes) -> list[str]:
     start, length, room = (slots[name].astype(np.int64) for name in ("start", "length", "room"))
-    if np.any((length < 1) | (length > np.minimum(room, MAX_KEY_BYTES)) | (start + room > len(text))):
-        raise BadState("A key lies outside the text, or has no length that a key may have.")
-    order = np.argsort(start)
-    if np.any((start + room)[order][:-1] > start[order][1:]):
-        raise BadState("Two keys overlap.")
+    if np.any((length < 1) | (length > np.minimum(room, MAX_KEY_BYTES))):
+        raise BadState("A key has no length that a key may have.")
     return [text[at:end].decode() for at, end in zip(start.tolist(), (start + length).tolist(), strict=True)]
 
 

@@ -1,17 +1,19 @@
-"""The compiled fold and its orders, opened the way tests want them."""
+"""The compiled folds and their orders, opened the way tests want them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
 
 from app.core import kernel
+from app.core.sketches.compact import CompactSketch
 from app.core.sketches.order import PLAIN, Order, multipliers
 from app.core.sketches.state import decode_as, encode
 from app.core.sketches.stream import StreamSketch
 
 if kernel.NATIVE:
-    from app.core.kernel import folding, scanning
+    from app.core.kernel import compact as compact_fold
+    from app.core.kernel import folding, scanning, sets
 
 Events = list[tuple[str, int]]
 
@@ -56,3 +58,21 @@ def batch(events: Events) -> "scanning.Batch":
 
 def counters(stored: bytes) -> dict[str, int]:
     return dict(decode_as(StreamSketch, stored).counters)
+
+
+# Compact sketches
+
+People = Sequence[Sequence[str]]  # the keys that each lists
+
+
+def compact(k: int, ordering: Ordering = KEYED, stored: bytes = b"") -> "compact_fold.Fold":
+    """The compiled fold of a compact sketch. Its order does not matter, so any multipliers will do."""
+    return compact_fold.Fold(stored or encode(CompactSketch.empty(k)), ordering.multipliers)
+
+
+def people(listed: People, most_keys: int = 1000) -> "sets.Sets":
+    return sets.Sets.of([(None, keys) for keys in listed], most_keys)
+
+
+def compact_counters(stored: bytes) -> dict[str, int]:
+    return dict(decode_as(CompactSketch, stored).counters)

@@ -6,6 +6,7 @@ from typing import Any
 
 Events = list[tuple[str, int]]
 Named = list[tuple[str, int, str | None]]  # with who sent each, if that is said
+People = list[tuple[str | None, list[str]]]  # who, if that is said, and the keys as they are listed
 
 
 def events_in(kind: str, body: bytes, max_items: int) -> Events | None:
@@ -19,22 +20,30 @@ def named_in(kind: str, body: bytes, max_items: int) -> Named | None:
     try:
         items = _ITEMS[kind](body.decode("utf-8"))
         return [_event(item) for item in items] if len(items) <= max_items else None
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ):  # UnicodeError and JSONDecodeError are ValueErrors
+    except _WRONG:
         return None
 
 
-def _json(text: str) -> list[Any]:
+def people_in(kind: str, body: bytes, max_items: int) -> People | None:
+    """The people, or None of a body that must be refused."""
+    try:
+        text = body.decode("utf-8")
+        items = _json(text, "users") if kind == "json" else _ndjson(text)
+        people = [_person(item) for item in items]
+    except _WRONG:
+        return None
+    return people if max(len(people), sum(len(keys) for _, keys in people)) <= max_items else None
+
+
+_WRONG = (ValueError, KeyError, TypeError, AttributeError, RecursionError)  # UnicodeError, JSONDecodeError: ValueErrors
+
+
+def _json(text: str, member: str = "events") -> list[Any]:
     document = json.loads(text)
-    (events,) = document.values()
-    if [*document] != ["events"] or type(events) is not list:
+    (items,) = document.values()
+    if [*document] != [member] or type(items) is not list:
         raise ValueError
-    return events
+    return items
 
 
 def _ndjson(text: str) -> list[Any]:
@@ -54,10 +63,23 @@ def _event(item: Any) -> tuple[str, int, str | None]:
     key, count, user = members.pop("key"), members.pop("count", 1), members.pop("user", "nobody")
     if members or type(count) is not int or not 1 <= count <= 2**31 - 1:
         raise ValueError
-    for text in (key, user):
+    _check_texts([key, user])
+    return key, count, user if type(item) is dict and "user" in item else None
+
+
+def _person(item: Any) -> tuple[str | None, list[str]]:
+    members: dict[str, Any] = {"keys": item} if type(item) is list else dict(item.items())
+    keys, user = members.pop("keys"), members.pop("user", "nobody")
+    if members or type(keys) is not list or not keys:
+        raise ValueError
+    _check_texts([*keys, user])
+    return user if type(item) is dict and "user" in item else None, keys
+
+
+def _check_texts(texts: list[Any]) -> None:
+    for text in texts:
         if type(text) is not str or not 1 <= len(text.encode()) <= 512:
             raise ValueError
-    return key, count, user if type(item) is dict and "user" in item else None
 
 
 _ITEMS: dict[str, Callable[[str], list[Any]]] = {"json": _json, "ndjson": _ndjson, "lines": _lines}

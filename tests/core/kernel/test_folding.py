@@ -15,6 +15,7 @@ from app.core.kernel import twin
 from app.core.sketches.order import Order
 from app.core.sketches.state import LARGEST_NARROW, by_column, encode
 from app.core.sketches.stream import StreamSketch
+from tests.core.kernel.adversarial import LARGEST_COUNT, PREFIXES, adversarial_counts, key_pools
 from tests.core.kernel.native import KEYED, ORDERINGS, Events, Ordering, batch, compiled_only, counters
 from tests.core.sketches import oracle
 from tests.fuzz.states import with_offset
@@ -23,10 +24,6 @@ from tests.streams import Stream, all_distinct, in_runs, small_streams, zipf
 pytestmark = compiled_only
 
 EACH_ORDERING = pytest.mark.parametrize("ordering", ORDERINGS.values(), ids=ORDERINGS)
-LARGEST_COUNT = 2**31 - 1
-
-
-PREFIXES = dict(zip("abcde", ("a", "a\0", "aa", "a\0\0", "a" * 9), strict=True))  # of each other, or of what follows
 
 
 def one_by_one(stream: Iterable[str]) -> Events:
@@ -98,21 +95,10 @@ def test_a_stream_may_be_stored_between_any_two_of_its_events(ordering: Ordering
 
 # Keys that are hard to tell apart, and hard counts
 
-adversarial_keys = st.sampled_from(
-    [
-        *("\0", "\0\0", "a", "a\0", "a\0\0", "A", "\x7f", '"', "\\", "\n", '\\"', "\\u0041", "é", "e\u0301"),
-        *("\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff", "x" * 512, "x" * 511, "x" * 511 + "y", "é" * 256),
-        *("1234567", "12345678", "123456789", "12345678\0", "0123456789abcdef", "0123456789abcdefg", "\0" * 512),
-    ]
-)
-prefixes_of_each_other = st.text("a\0", min_size=1, max_size=4) | st.integers(505, 512).map(lambda length: "x" * length)
-adversarial_counts = st.sampled_from([1, 1, 1, 2, 3, LARGEST_COUNT]) | st.integers(1, LARGEST_COUNT)
-
 
 @st.composite
 def batches(draw: st.DrawFn) -> list[Events]:
-    keys = draw(st.sampled_from([adversarial_keys, prefixes_of_each_other, st.text(min_size=1, max_size=8)]))
-    pool = draw(st.lists(keys, min_size=1, max_size=12, unique=True))
+    pool = draw(key_pools)
     events = draw(st.lists(st.tuples(st.sampled_from(pool), adversarial_counts), max_size=30))
     split = draw(st.integers(0, len(events)))
     return [events[:split], events[split:]]

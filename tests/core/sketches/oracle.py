@@ -1,15 +1,17 @@
-"""`alg:MG` word for word, event by event, with real dummy keys: slow, and obviously right.
+"""The paper's algorithms word for word, one event or one person after another: slow, and obviously right.
 
-The zero key that goes first is the smallest in an order on keys that does not depend on the stream: by place, which
-`Places` gives, and keys of equal place by name.
+`alg:MG` has real dummy keys. The zero key that goes first is the smallest in an order on keys that does not depend on
+the stream: by place, which `Places` gives, and keys of equal place by name.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from app.core.sketches.stream import StreamSketch
 
 Places = Callable[[str], int]
+Counts = Mapping[str, int]
 
 
 class Key(NamedTuple):
@@ -87,3 +89,33 @@ def with_dummies(sketch: StreamSketch) -> Sketch:
     """Empty slots as the dummies that are left. The smallest are replaced first, so the largest are left."""
     dummies = {dummy_key(number): 0 for number in range(len(sketch.counters), sketch.k)}
     return {real_key(name, sketch.order.place): count for name, count in sketch.counters.items()} | dummies
+
+
+# Compact sketches
+
+
+def merge_oracle(k: int, *parts: Counts) -> dict[str, int]:
+    """sec:merge word for word: add up, subtract the k+1'th largest, drop what is not positive."""
+    total: Counter[str] = Counter()
+    for part in parts:
+        total.update(part)
+    largest = sorted(total.values(), reverse=True)
+    cut = largest[k] if len(largest) > k else 0
+    return {key: count - cut for key, count in total.items() if count > cut}
+
+
+def pamg_after(k: int, counters: Counts, keys: Collection[str]) -> dict[str, int]:
+    """`alg:user-level-sketch` line by line, for one person."""
+    counters = dict(counters)
+    for key in sorted(set(keys)):
+        counters[key] = counters.get(key, 0) + 1
+    if len(counters) > k:
+        counters = {key: count - 1 for key, count in counters.items() if count > 1}
+    return counters
+
+
+def pamg(k: int, users: Iterable[Collection[str]]) -> dict[str, int]:
+    counters: dict[str, int] = {}
+    for keys in users:
+        counters = pamg_after(k, counters, keys)
+    return counters

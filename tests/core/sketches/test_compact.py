@@ -1,7 +1,7 @@
 """Merged sketches and people's sets: neighbours differ by 0 or 1 in one direction, and nothing is lost unseen."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from itertools import combinations, combinations_with_replacement, product
 
 import pytest
@@ -11,36 +11,15 @@ from hypothesis import strategies as st
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.stream import StreamSketch
 from tests.core.sketches import oracle
+from tests.core.sketches.oracle import Counts, merge_oracle, pamg
 from tests.streams import LETTERS, Stream, neighbours, small_streams
 
-Counts = Mapping[str, int]
 State = tuple[tuple[str, int], ...]  # sorted items, so that equal counters are one state
 Pair = tuple[State, State]
 Users = tuple[frozenset[str], ...]
 
 SMALL_K = pytest.mark.parametrize("k", [1, 2, 3])
 many_examples = settings(max_examples=300, deadline=None)
-
-
-def merge_oracle(k: int, *parts: Counts) -> dict[str, int]:
-    """sec:merge word for word: add up, subtract the k+1'th largest, drop what is not positive."""
-    total: Counter[str] = Counter()
-    for part in parts:
-        total.update(part)
-    largest = sorted(total.values(), reverse=True)
-    cut = largest[k] if len(largest) > k else 0
-    return {key: count - cut for key, count in total.items() if count > cut}
-
-
-def pamg(k: int, users: Iterable[Collection[str]]) -> dict[str, int]:
-    """`alg:user-level-sketch` line by line."""
-    counters: dict[str, int] = {}
-    for keys in users:
-        for key in sorted(set(keys)):
-            counters[key] = counters.get(key, 0) + 1
-        if len(counters) > k:
-            counters = {key: count - 1 for key, count in counters.items() if count > 1}
-    return counters
 
 
 def state(sketch: CompactSketch) -> State:

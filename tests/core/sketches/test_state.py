@@ -450,8 +450,9 @@ def test_what_is_written_by_hand_is_read_when_it_is_right() -> None:
     assert decode(raw(b"a", b"b", b"c", family=2)) == CompactSketch(3, abc)
     assert decode(raw(b"a", b"b", b"c", family=2, version=3, k=5)) == CompactSketch(5, abc)
     assert decode(raw(b"a", b"b", b"c", family=2, version=3, entry=6, offset=5)) == CompactSketch(3, abc)
-    holes = raw(b"a", b"b", family=2, version=3, slots=[(0, 0, 16), (0, 1, 16), (0, 0, 0)], stored=1)
+    holes = raw(b"a", b"b", family=2, version=3, slots=[(16, 0, 16), (0, 1, 16), (0, 0, 0)], stored=1)
     assert decode(holes) == CompactSketch(3, {"a": 1})
+    assert decode(raw(family=2, version=3, offset=LARGEST_NARROW)) == CompactSketch.empty(3)
     assert decode(raw(b"a", b"b", b"c", family=3, k=2, sources=2)) == SummedSketch(2, 2, abc)
     assert decode(raw(b"a", b"b", k=4)) == decode(raw(b"a", b"b", k=4, size=128)) == StreamSketch(4, {"a": 1, "b": 1})
     assert decode(raw(b"a", slots=[(15, 1, 1)])) == StreamSketch(3, {"\0": 1})
@@ -531,6 +532,10 @@ WRONG = {
     "two keys in one room": raw(b"ab", slots=[(0, 1, 16), (1, 1, 15)]),
     "a key within another": raw(b"abc", slots=[(0, 3, 3), (1, 1, 1)]),
     "rooms that overlap by a byte": raw(b"a", b"b", slots=[(0, 1, 17), (16, 1, 16)]),
+    "a free slot with the room of a key": raw(b"a", family=2, version=3, slots=[(0, 1, 16), (0, 0, 16)], stored=1),
+    "two free slots with one room": raw(b"", family=2, version=3, slots=[(0, 0, 16), (8, 0, 8)], stored=0),
+    "a free slot with a room outside the text": raw(b"a", family=2, version=3, slots=[(1, 0, 16)], stored=0),
+    "a free slot without room outside the text": raw(b"a", family=2, version=3, slots=[(17, 0, 0)], stored=0),
     "a key twice": raw(b"a", b"a"),
     "a key three times": raw(b"a", b"a", b"a", entry=0),
     "a key that is not UTF-8": raw(b"\xff"),
@@ -538,6 +543,7 @@ WRONG = {
     "a lone surrogate": raw(b"\xed\xa0\x80"),
     # Counters
     "an entry below the offset": raw(b"a", k=1, entry=4, offset=5),
+    "an offset that had to be wide": raw(family=2, version=3, offset=LARGEST_NARROW + 1),
     "a narrow entry that had to be wide": raw(b"a", entry=LARGEST_NARROW + 1),
     "a zero counter and an empty slot": raw(b"a", entry=0),
     "a wide zero counter and an empty slot": raw(b"a", entry=0, width=16),
