@@ -6,7 +6,7 @@ from typing import Any
 from app import cli
 from app.api import events
 from app.core.kernel import batch_of
-from app.usecases.group_commit import GroupCommit
+from app.usecases.group_commit import Place
 
 _NOTHING = batch_of([])
 
@@ -21,5 +21,5 @@ async def _count_nothing(*_arguments: Any) -> None:
 
 if __name__ == "__main__":
     events.scan_events = _scan_nothing  # type: ignore[attr-defined]
-    GroupCommit.ingest = _count_nothing  # type: ignore[method-assign, assignment]
+    Place.count = _count_nothing  # type: ignore[method-assign, assignment]
     cli.main(sys.argv[1:])

@@ -97,16 +97,20 @@ class Ingest:
                 raise Unavailable(str(again)) from None
 
     async def _count(self, sent: "_Sent", admission: Admission) -> int:
-        """Read the body by the sketch's rules, count it, and say how many items it had."""
-        bounds = await self._bounds(sent.name)
-        scanned = self._scanned(bounds, sent)
-        decode = partial(self._submission, bounds, sent, scanned, admission)
-        small = len(sent.body) <= _READ_AT_ONCE_BYTES and not may_grow(sent.content_type, sent.encoding)
-        at_once = scanned is not None or small
-        submission = decode() if at_once else await self.turns.run(sent.caller.key_id, decode)
-        admission.keep(max(len(sent.body), submission.batch.nbytes))
-        await self.commits.ingest(sent.name, submission)
-        return submission.batch.events
+        """Read the body by the sketch's rules, count it, and say how many items it had.
+
+        It has its place among the batches of the sketch from now on, however long it takes to decode.
+        """
+        with self.commits.enter(sent.name) as place:
+            bounds = await self._bounds(sent.name)
+            scanned = self._scanned(bounds, sent)
+            decode = partial(self._submission, bounds, sent, scanned, admission)
+            small = len(sent.body) <= _READ_AT_ONCE_BYTES and not may_grow(sent.content_type, sent.encoding)
+            at_once = scanned is not None or small
+            submission = decode() if at_once else await self.turns.run(sent.caller.key_id, decode)
+            admission.keep(max(len(sent.body), submission.batch.nbytes))
+            await place.count(submission)
+            return submission.batch.events
 
     async def _caller(self, authorization: str) -> Principal:
         scheme, _, secret = authorization.partition(" ")

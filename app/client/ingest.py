@@ -16,7 +16,7 @@ from itertools import chain
 from app.client.batches import Batch, batches
 from app.client.connection import Api, Problem, at
 from app.client.failures import Failure
-from app.client.people import OutOfOrder, gathered, takes_people
+from app.client.people import Order, OutOfOrder, gathered, shortened, takes_people
 from app.client.progress import Progress
 from app.client.readers import BadRow, Columns, Item, Placed, items
 from app.client.sources import STDIN, Source, identity, opened
@@ -32,6 +32,7 @@ class Job:
     form: str
     batch: int
     resume_key: str | None
+    user_order: Order = "text"
 
 
 @dataclass(slots=True)
@@ -91,12 +92,12 @@ class _Reader:
             return placed, False
         placed = chain([first], placed)
         if not _is_row_of_somebody(first[1], self.job.columns) or not self.sketch_takes_people():
-            return placed, False
+            return shortened(placed), False
         if self.job.columns.count:
             raise Failure(
                 "A sketch of users counts each key of a person once, not how often: leave out --count-column."
             )
-        return gathered(placed), True
+        return gathered(placed, self.job.user_order), True
 
 
 def _is_row_of_somebody(item: Item, columns: Columns) -> bool:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 from operator import itemgetter
+from typing import Any, Literal
 
 from app.client.connection import Api, Problem, at
 from app.client.readers import BadRow, Item, Placed
@@ -25,13 +26,19 @@ _Row = tuple[int, str, str]  # line, user, key
 class OutOfOrder(BadRow):
     """The rows are not sorted by user."""
 
-    def __init__(self, line: int) -> None:
-        super().__init__(
-            line,
-            "the rows are not sorted by user: the user of this row does not come after the one before, neither as text "
-            "nor as a number. Sort them, for example with LC_ALL=C sort -t, -k1,1 (the header apart) where the user is "
-            "the first column, or with ORDER BY in SQL.",
-        )
+    def __init__(self, line: int, order: "Order") -> None:
+        super().__init__(line, _OUT_OF_ORDER[order])
+
+
+Order = Literal["text", "number"]
+
+_OUT_OF_ORDER: dict[Order, str] = {
+    "text": "the rows are not sorted by user: the user of this row does not come after the one before. Sort them, for "
+    "example with LC_ALL=C sort -t, -k1,1 (the header apart) where the user is the first column. Where users are "
+    "numbers and the rows are sorted as such, as ORDER BY in SQL does, say --user-order number.",
+    "number": "the rows are not sorted by user as a number: the user of this row is no whole number, or does not come "
+    "after the one before.",
+}
 
 
 def takes_people(api: Api, sketch: str) -> bool:
@@ -49,17 +56,27 @@ def takes_people(api: Api, sketch: str) -> bool:
     return True
 
 
-def gathered(placed: Iterable[Placed]) -> Iterator[Placed]:
+def gathered(placed: Iterable[Placed], order: Order) -> Iterator[Placed]:
     """Each person with their different keys, the first `MOST_KEYS` of them, and the line where their rows begin.
 
-    Raises `OutOfOrder` at the first row that shows that the rows are not sorted by user.
+    Raises `OutOfOrder` at the first row that shows that the rows are not sorted by user. The order is the sender's word
+    and not found out from the rows: one user more, who fits only the other order, would move everybody.
     """
-    order = _Order()
+    sequence = _Sequence(order)
     for _, rows in groupby((_row(line, item) for line, item in placed), key=itemgetter(1)):
-        yield _person(rows, order)
+        yield _person(rows, sequence)
 
 
-def _person(rows: Iterator[_Row], order: "_Order") -> Placed:
+def shortened(placed: Iterable[Placed]) -> Iterator[Placed]:
+    """Whole people as they came, each cut to the first `MOST_KEYS` different keys: nobody makes a request too large."""
+    for line, item in placed:
+        if isinstance(item, dict) and len(item.get("keys", ())) > MOST_KEYS:
+            yield line, {**item, "keys": list(dict.fromkeys(item["keys"]))[:MOST_KEYS]}
+        else:
+            yield line, item
+
+
+def _person(rows: Iterator[_Row], order: "_Sequence") -> Placed:
     first = next(rows)
     line, user, _ = first
     _require_size("user", user, line)
@@ -98,19 +115,23 @@ def _require_size(what: str, text: str, line: int) -> None:
         raise BadRow(line, f"a {what} has 1 to {MOST_BYTES} bytes of UTF-8.")
 
 
-class _Order:
-    """Whether the users so far came in ascending order: as text, by code points, or as whole numbers.
+class _Sequence:
+    """Whether the users so far came in ascending order, so that nobody came twice; no earlier one is remembered."""
 
-    As long as one of the two orders has held throughout, nobody came twice, and no earlier user had to be remembered.
-    """
-
-    def __init__(self) -> None:
-        self._text: str | None = ""  # the last user; None once the order of text is broken. No user is empty
-        self._number: float | None = float("-inf")  # the same as a number
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._last: str | float = "" if order == "text" else float("-inf")  # no user is empty
 
     def follow(self, user: str, line: int) -> None:
-        self._text = user if self._text is not None and user > self._text else None
-        number = int(user) if self._number is not None and _WHOLE_NUMBER.fullmatch(user) else None
-        self._number = number if number is not None and self._number is not None and number > self._number else None
-        if self._text is None and self._number is None:
-            raise OutOfOrder(line)
+        if self._order == "text":
+            follows, value = isinstance(self._last, str) and user > self._last, user
+        else:
+            follows, value = self._follows_as_number(user)
+        if not follows:
+            raise OutOfOrder(line, self._order)
+        self._last = value
+
+    def _follows_as_number(self, user: str) -> tuple[bool, Any]:
+        if not _WHOLE_NUMBER.fullmatch(user):
+            return False, user
+        return isinstance(self._last, int | float) and int(user) > self._last, int(user)

@@ -30,6 +30,9 @@ def add(commands: Group) -> None:
         "--count-column", metavar="NAME", help="how many events a row stands for; not for a sketch of users"
     )
     ingest.add_argument("--user-column", metavar="NAME", help="whose event it is; for a sketch of users, sort by it")
+    ingest.add_argument(
+        "--user-order", choices=("text", "number"), default="text", help="how rows are sorted by user; default: text"
+    )
     ingest.add_argument("--format", choices=FORMATS, default="auto", help="default: by the name, or how it begins")
     ingest.add_argument(
         "--batch", type=_batch, default=10_000, metavar="N", help="events, or people, in a request; default: 10000"
@@ -52,7 +55,15 @@ def _resume_key(text: str) -> str:
 
 def _ingest(api: Api, options: Namespace) -> None:
     columns = Columns(options.column, options.count_column, options.user_column)
-    job = Job(options.files, options.sketch, columns, options.format, options.batch, options.resume_key)
+    job = Job(
+        options.files,
+        options.sketch,
+        columns,
+        options.format,
+        options.batch,
+        options.resume_key,
+        user_order=options.user_order,
+    )
     api.patience = options.patience
     with Progress(options.sketch) as progress:
         api.on_wait = progress.say

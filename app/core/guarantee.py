@@ -3,8 +3,9 @@
 This is the one place that says what every guarantee of the service assumes:
 
 - It is about the items that the service took, after bounding (`people.py`). No batch is refused because a person in it
-  has too much. One with an item that cannot be counted (no key, a key outside the universe) is refused whole: a sender
-  who corrects it and sends it again keeps to what follows, one who drops it lets that item decide about the others.
+  goes beyond their allowance. One that is too large, or has an item that cannot be counted (no key, a key outside the
+  universe), is refused whole: a sender who corrects that item alone and sends it again keeps to what follows, one who
+  drops the batch lets that item decide about the others.
 - One person, or one event, more or less changes neither the order nor the destination of the others' items. The
   mechanisms' lemmas compare two worlds in which the others' items come in the same order into the same sketch. How they
   are cut into requests does not matter; a sender who samples or routes them by what others sent breaks it.

@@ -68,7 +68,6 @@ class Snapshot:
     error_bound: ErrorBound
     histogram: Sequence[Bar]
     guarantee: str = ""  # in words
-    counted_by_request: bool = False  # the sketch held what an earlier version had counted, and the guarantee says so
     charged: Sequence[Mapping[str, str]]
     remaining: Sequence[Mapping[str, str]]  # right after this release
 

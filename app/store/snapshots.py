@@ -43,16 +43,16 @@ def page(session: Session, sketch: SketchRow, before: int | None, limit: int) ->
     return [(found[0].number, _snapshot(*found, [])) for found in rows]
 
 
-def _query() -> Select[SnapshotRow, str, bool]:
-    joined = select(SnapshotRow, SketchRow.name, SketchRow.counted_by_request)
+def _query() -> Select[SnapshotRow, str, int | None]:
+    joined = select(SnapshotRow, SketchRow.name, SketchRow.last_doubtful_snapshot)
     return joined.join(SketchRow, SketchRow.id == SnapshotRow.sketch_id)
 
 
 def _snapshot(
-    row: SnapshotRow, sketch_name: str, counted_by_request: bool, histogram: list[dict[str, Any]]
+    row: SnapshotRow, sketch_name: str, last_doubtful: int | None, histogram: list[dict[str, Any]]
 ) -> Snapshot:
-    """As it was answered; but for what earlier versions did not know and left out of the guarantee."""
+    """As it was answered; but for what an earlier version did not know and left out of the guarantee."""
     document = row.document | {"histogram": histogram}
-    if "counted_by_request" not in document and counted_by_request:
+    if last_doubtful is not None and row.number <= last_doubtful:
         document |= {"guarantee": with_exception(document.get("guarantee", ""))}
     return Snapshot.of(document, id=row.id, sketch=sketch_name, created_at=row.created_at)

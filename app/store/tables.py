@@ -124,6 +124,7 @@ class SketchRow(Table):
     sources: Mapped[int] = mapped_column(Integer, server_default="1")  # streams that were summed
     # Holds what an earlier version counted, request by request: `core/guarantee.py` says what that means.
     counted_by_request: Mapped[bool] = mapped_column(Boolean, server_default=false())
+    last_doubtful_snapshot: Mapped[int | None] = mapped_column(BigInteger)  # that was made before it was marked
     universe: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     created_at: Mapped[datetime] = mapped_column(Utc)
     closed_at: Mapped[datetime | None] = mapped_column(Utc)

@@ -71,7 +71,6 @@ def _release(session: Session, row: SketchRow, terms: Terms, mechanism: str, noi
             cost=offer.cost,
             counted_by_request=row.counted_by_request,
         ),
-        counted_by_request=row.counted_by_request,
         histogram=offer.calibrated.bars(counts, offer.error_bound),
         charged=[{"ledger": payment.ledger, **payment.charged} for payment in payments],
         remaining=[{"ledger": payment.ledger, **payment.remaining} for payment in payments],

@@ -26,6 +26,7 @@ from app.main import build_context, create_app
 from app.settings import Settings
 from app.store import states
 from app.store.database import Database
+from app.usecases import group_commit
 from app.usecases.context import Context
 from app.usecases.manage_keys import revoke_key
 from tests import books
@@ -270,7 +271,7 @@ def test_a_fault_gives_the_room_back(app: FastAPI, context: Context, monkeypatch
         assert _post(app, [b"a" * 100], _TEXT).status == 500
     assert _free(app) == _ROOM
     with monkeypatch.context() as patched:
-        patched.setattr(app.state.tested.commits, "ingest", broken)
+        patched.setattr(group_commit, "ingest_together", broken)
         assert _post(app, [b"a" * 100], _TEXT).status == 500
     assert _free(app) == _ROOM
     assert books.counters(context.database) == {}

@@ -3,6 +3,8 @@
 More pairs, and the proof that a fold of whole requests would fail, are in `tests/usecases/test_two_worlds.py`.
 """
 
+import asyncio
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -20,6 +22,7 @@ from app.settings import Settings
 from app.usecases.context import Context
 from tests import books
 from tests.api.calls import merge
+from tests.conftest import ADMIN_KEY
 from tests.worlds import MOST_KEYS, Counts, are_neighbours, counted, is_close, pair_of_events, pair_of_people
 
 pytestmark = pytest.mark.long
@@ -101,3 +104,63 @@ def test_one_event_more_in_a_merged_sketch_moves_counters_by_at_most_one_in_one_
 
 def _items(events: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
     return [{"key": key, "count": count} for key, count in events]
+
+
+_HANDED_OVER = 16 * 1024, 256 * 1024  # bytes beyond which a body is decoded in another thread
+
+
+def _user(number: int, key: str) -> dict[str, Any]:
+    return {"user": f"{key}-{number:06}", "keys": [key]}
+
+
+@pytest.mark.parametrize("size", _HANDED_OVER)
+def test_one_more_who_makes_a_body_just_too_large_for_the_event_loop_moves_nobody_else(
+    client: TestClient, context: Context, size: int
+) -> None:
+    """Two requests in flight, begun in the same order in both worlds. With one counter, their order shows."""
+    few = _number_of_people(size)
+    stored: list[Counts] = []
+    for name, number in (("shorter", few), ("longer", few + 1)):
+        parameters = {"k": 1, "unit": "user", "budget": {"epsilon": "1", "delta": "1e-3"}}
+        assert client.put(f"/v1/sketches/{name}", json=parameters).status_code == 201
+        first = json.dumps({"users": [_user(at, "a") for at in range(number)]}).encode()
+        assert (len(first) > size) == (name == "longer")
+        second = json.dumps({"users": [_user(at, key) for key in "bc" for at in range(200)]}).encode()
+        assert client.portal is not None
+        client.portal.call(_post_both, client.app, f"/v1/sketches/{name}/events", first, second)
+        stored.append(books.counters(context.database, name))
+    assert are_neighbours(*stored), stored
+
+
+def _number_of_people(size: int) -> int:
+    one = len(json.dumps(_user(0, "a"))) + len(", ")
+    return (size - len('{"users": []}') + len(", ")) // one
+
+
+async def _post_both(app: Any, path: str, first: bytes, second: bytes) -> None:
+    await _post(app, path, b'{"users": []}')  # what it remembers of the sketch, it knows from now on
+    begun = asyncio.create_task(_post(app, path, first))
+    await asyncio.sleep(0)
+    await asyncio.gather(begun, _post(app, path, second))
+
+
+async def _post(app: Any, path: str, body: bytes) -> None:
+    headers = {"authorization": f"Bearer {ADMIN_KEY}", "content-type": "application/json"}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    coming = [{"type": "http.request", "body": body, "more_body": False}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return coming.pop() if coming else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    assert sent[0]["status"] == 200

@@ -138,23 +138,53 @@ def test_the_limits_are_those_of_the_service() -> None:
 
 
 @pytest.mark.parametrize(
-    "users",
+    ("users", "line"), [(["9", "10", "9"], 4), (["9", "10", "b"], 4), (["9", "10", "011"], 4), (["1", "2", "-3"], 4)]
+)
+def test_an_order_by_number_is_kept_to_by_numbers_alone(
+    discreet: Discreet, sketch_of_users: str, sent: Sent, tmp_path: Path, users: list[str], line: int
+) -> None:
+    file = tmp_path / "people.csv"
+    file.write_text(as_csv((user, "/a") for user in users))
+    told = discreet("ingest", str(file), "--sketch", sketch_of_users, "--user-order", "number")
+    assert told.status == 1
+    assert f"line {line}" in told.err
+    assert "as a number" in told.err
+    assert everybody(sent) == []
+
+
+def test_a_whole_person_with_very_many_keys_is_cut_as_those_from_rows_are(
+    discreet: Discreet, sketch_of_users: str, sent: Sent, tmp_path: Path
+) -> None:
+    """So that one person never makes a request too large for the others."""
+    file = tmp_path / "people.ndjson"
+    keys = [f"/{number}" for number in range(MOST_ITEMS + 1)]
+    people_of_file = [{"user": "z", "keys": [*keys[:5], *keys]}, {"user": "a", "keys": ["/a", "/a"]}]
+    file.write_text("".join(json.dumps(person) + "\n" for person in people_of_file))
+    assert discreet("ingest", str(file), "--sketch", sketch_of_users).status == 0
+    assert [(person["user"], person["keys"]) for person in everybody(sent)] == [
+        ("z", keys[: people.MOST_KEYS]),
+        ("a", ["/a", "/a"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("order", "users"),
     [
-        ["ann", "bob"],
-        ["9", "10", "100"],  # as numbers
-        ["-12", "-3", "0", "4"],
-        ["10", "100", "9"],  # as text
-        ["1", "10", "2", "b"],  # as text, once that is all it can be
-        ["007", "07", "7"],
-        ["Z", "a", "é", "Ā", "￿", "𐀀"],  # as LC_ALL=C has it
+        ("text", ["ann", "bob"]),
+        ("number", ["9", "10", "100"]),
+        ("number", ["-12", "-3", "0", "4"]),
+        ("text", ["10", "100", "9"]),
+        ("text", ["1", "10", "2", "b"]),
+        ("text", ["007", "07", "7"]),
+        ("text", ["Z", "a", "é", "Ā", "￿", "𐀀"]),  # as LC_ALL=C has it
     ],
 )
 def test_a_file_is_sorted_as_text_or_as_numbers(
-    discreet: Discreet, sketch_of_users: str, sent: Sent, tmp_path: Path, users: list[str]
+    discreet: Discreet, sketch_of_users: str, sent: Sent, tmp_path: Path, order: str, users: list[str]
 ) -> None:
     file = tmp_path / "people.csv"
     file.write_text(as_csv((user, key) for user in users for key in ("/a", "/b")))
-    told = discreet("ingest", str(file), "--sketch", sketch_of_users)
+    told = discreet("ingest", str(file), "--sketch", sketch_of_users, "--user-order", order)
     assert (told.status, told.err) == (0, "")
     assert [person["user"] for person in everybody(sent)] == users
 
@@ -164,9 +194,7 @@ def test_a_file_is_sorted_as_text_or_as_numbers(
     [
         (["ann", "bob", "ann"], 4),
         (["b", "a"], 3),
-        (["9", "10", "9"], 4),
-        (["9", "10", "b"], 4),  # sorted as numbers, until this is none
-        (["9", "10", "011"], 4),
+        (["9", "10", "100"], 3),  # as numbers, which nobody said
         (["10", "9", "11"], 4),
         (["1", "10", "2", "11"], 5),
         (["1", "2", "-3"], 4),

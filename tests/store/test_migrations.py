@@ -106,10 +106,11 @@ _OLD_SKETCHES: list[tuple[str, str, str, str]] = [  # name, family, enforcement,
     ("people", "compact", "declared", "drop"),
     ("refusing", "stream", "enforced", "refuse"),
     ("vouched-for", "stream", "declared", "refuse"),  # nothing was refused there
+    ("shared-with-refusing", "stream", "enforced", "drop"),  # in its scope
     ("sum-of-streams", "summed", "declared", "drop"),
     ("sum-of-refusing", "summed", "declared", "drop"),
 ]
-_MARKED = {"people", "refusing", "sum-of-refusing"}
+_MARKED = {"people", "refusing", "shared-with-refusing", "sum-of-refusing"}
 
 
 def _at_0005(connection: Connection) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, cast
@@ -410,3 +410,32 @@ def test_nobody_waits_for_a_thread_that_cannot_be_started(context: Context, monk
 
     _run(context, scene)
     assert books.counters(context.database) == {"c": 1}
+
+
+def test_batches_are_counted_in_the_order_of_their_places_whoever_is_decoded_first(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody overtakes one who is still being decoded; one who leaves holds nobody up."""
+    counted: list[str] = []
+
+    def recorded(_context: Context, _name: str, together: Sequence[Submission], **_late: object) -> list[None]:
+        counted.extend(key for one in together for (key,) in one.batch.keys())  # noqa: SIM118  # it is no dictionary
+        return [None] * len(together)
+
+    monkeypatch.setattr(group_commit, "ingest_together", recorded)
+    commits = GroupCommit(context)
+
+    async def scene() -> None:
+        slow, gone, quick = (commits.enter("views") for _ in range(3))
+        done = asyncio.create_task(quick.count(_one("quick")))
+        with gone:
+            pass
+        await asyncio.wait({done}, timeout=0.2)
+        assert not counted
+        with slow:
+            await slow.count(_one("slow"))
+        await done
+
+    asyncio.run(scene())
+    commits.close()
+    assert counted == ["slow", "quick"]

@@ -62,7 +62,10 @@ def require_few(items: int, limits: Limits) -> None:
 def require_few_keys(keys: int, limits: Limits) -> None:
     """Of all sets together."""
     if keys > limits.items:
-        raise BadBatch(f"A batch may have at most {limits.items} keys in all its sets together; send several.")
+        raise BadBatch(
+            f"A batch may have at most {limits.items} keys in all its sets together; send several, and of each person "
+            "no more than the first different keys that the sketch counts."
+        )
 
 
 def checked(items: Iterable[Any]) -> Events:

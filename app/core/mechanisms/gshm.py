@@ -32,6 +32,7 @@ _LATTICE_SHARE = 1e-3  # of δ, for drawing on a lattice
 _SAFETY = 1 + 1e-9  # covers what double precision loses in the inequality
 _FAR = 64.0  # in σ: a threshold so far out adds nothing to δ
 _LARGEST_SCALE = 2.0**50  # of σ in steps: the sampler's draws saturate at 2^63, which is 2^13 deviations out (gshm.md)
+_LEAST_DELTA = 1e-280  # of one event; below it double precision would lose digits
 _COARSE = 64  # values of j that a search looks at; the result is checked at all
 
 
@@ -119,6 +120,10 @@ def calibrate(k: int, cost: Cost, max_contributions: int = 1) -> Gshm:
         raise NoMechanism("gshm cuts at a threshold and needs a delta above 0, for example 1e-6.")
     epsilon = float_below(cost.epsilon / max_contributions)
     delta = float_below(cost.delta / Fraction(group_factor(cost.epsilon, max_contributions)))
+    if delta < _LEAST_DELTA:
+        raise NoMechanism(
+            "gshm is not offered at so large an epsilon and so many contributions: its delta is too small."
+        )
     sigma, tau = least_threshold(k, epsilon, delta * (1 - _LATTICE_SHARE))
     lattice = _lattice(k, sigma, epsilon, delta * _LATTICE_SHARE)
     return Gshm(k, sigma, math.ceil(1 + tau + 1 / (2 * lattice)), lattice, max_contributions)

@@ -372,6 +372,12 @@ def test_a_cost_that_cannot_be_met_is_refused() -> None:
         gshm.calibrate(4, Cost.charged(epsilon="1000", delta="1e-6"))
 
 
+@pytest.mark.parametrize("epsilon", ["650", "700", "720", "1000"])
+def test_a_delta_that_group_privacy_makes_too_small_for_double_precision_is_refused(epsilon: str) -> None:
+    with pytest.raises(NoMechanism, match="epsilon"):
+        gshm.calibrate(1024, Cost.charged(epsilon=epsilon, delta="1e-18"), 1000)
+
+
 def test_noise_that_would_saturate_is_refused_also_where_the_lattice_is_one() -> None:
     """σ itself, in counts, is above 2^50: no lattice makes it smaller. At m = 1000 it is 1.14·2^50."""
     with pytest.raises(NoMechanism, match="epsilon"):
