@@ -7,8 +7,8 @@ neither gives back a name nor lets a guess be tested, and two scopes cannot be c
 What is kept of a person's items depends on that person's items alone: the first ones, up to the allowance; of a set,
 its first different keys. Neither depends on how items were cut into requests, nor on who else was in a request, and no
 batch is refused because somebody in it goes beyond their allowance. So taking a person out of the data takes out what
-was kept of them and changes nothing else. (Two people with equal fingerprints would share one allowance. Among ten million that happens
-to a given person with probability 10^7 · 2^-96 < 10^-21.)
+was kept of them and changes nothing else. (Two people with equal fingerprints would share one allowance. Among ten
+million that happens to a given person with probability 10^7 · 2^-96 < 10^-21.)
 """
 
 from collections.abc import Sequence
