@@ -16,11 +16,11 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
-from app.api import limits
 from app.api.intake import Intake
-from app.api.limits import Connection
 from app.core.errors import BodyTimeout
 from app.main import build_context, create_app
+from app.server import connection
+from app.server.connection import Connection
 from app.settings import Settings
 from tests import books
 from tests.api.calls import create_sketch, post_events
@@ -131,7 +131,7 @@ async def _hello(scope: Scope, receive: Receive, send: Send) -> None:
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A server of ours with little patience for heads."""
-    monkeypatch.setattr(limits, "_HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(connection, "_HEAD_SECONDS", 0.5)
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(_hello, http=Connection, lifespan="off", log_config=None))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
