@@ -21,7 +21,7 @@ from app.server.room import make_room, most_connections
 from app.server.transport import PatientTransport
 
 _HEAD_SECONDS = 30.0
-_REST_BYTES = 32 * 1024 * 1024  # of a body that was answered before it had come
+_REST_BYTES = 128 * 1024 * 1024  # of a body that was answered before it had come
 _NOTED = frozenset((b"expect", b"transfer-encoding"))
 _WITH_BODY = frozenset((b"POST", b"PUT", b"PATCH"))
 
