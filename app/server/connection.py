@@ -32,8 +32,8 @@ class Connection(HttpToolsProtocol):
     transport: PatientTransport  # type: ignore[assignment]  # has all of asyncio's that uvicorn uses
     cycle: RequestResponseCycle | None  # type: ignore[assignment]  # as uvicorn has it: of the newest request
     waiting_since: float | None = None  # for a request; None while one is worked on
-    _packet = 0  # bytes of the head that is read, at most
-    _head = 0  # of these, what came in packets before; in a body, what came since its last byte
+    _packets = 0  # bytes of those packets in which the head is that is being read
+    _head = 0  # of these, what is the head's for certain; in a body, what came since its last byte
     _body_came = False  # in this packet
     _rest = 0  # bytes that were thrown away since the last head
     _refusal = b""  # what is to be said after the answers to all that came before; nothing is read any more
@@ -78,7 +78,7 @@ class Connection(HttpToolsProtocol):
             return
         self._unset_keepalive_if_required()
         scope = self.scope
-        self._packet = self._head + len(data)
+        self._packets += len(data)
         self._body_came = False
         try:
             self._parse(data)
@@ -126,7 +126,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():
             return  # `_parse` goes on
-        if self._packet > HEAD_BYTES and _length(self.url, self.headers) > HEAD_BYTES:
+        if self._packets > HEAD_BYTES and _length(self.url, self.headers) > HEAD_BYTES:
             self._stop_parsing(refusals.HEAD_TOO_LARGE)
         if self.parser.get_http_version() != "1.1":
             self._check_older()
@@ -184,7 +184,7 @@ class Connection(HttpToolsProtocol):
         elif cycle.more_body and not self._body_came:
             self._head += received
         else:
-            self._head = 0
+            self._packets = self._head = 0
             if not cycle.response_complete:
                 self._stop_waiting()
                 return

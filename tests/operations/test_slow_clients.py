@@ -189,3 +189,63 @@ def test_ordinary_requests_share_a_connection_in_whatever_pieces_they_come(port:
     pieces = [request, request[:20], request[20:], request[:-1], request[-1:]]
     heard, _ = _heard(port, *pieces, request.replace(b"Host: x", b"Connection: close"), pause=0.05)
     assert heard.count(b"HTTP/1.1 200 ") == 4
+
+
+class _Recorded(asyncio.Transport):
+    """Keeps what is written, and sends it to nobody."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_head_behind_a_large_body_is_measured_by_itself() -> None:
+    """The end of the body and the beginning of the next head come in the same packet."""
+    body = b"a" * 200_000
+    first = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    another = b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 1000 + b"\r\n\r\n"
+    transport = _Recorded()
+
+    async def scene() -> None:
+        config = uvicorn.Config(_hello, lifespan="off", log_config=None)
+        receiving = Connection(config, uvicorn.server.ServerState(), {})
+        receiving.connection_made(transport)
+        for packet in (first + another[:500], another[500:]):
+            receiving.data_received(packet)
+            await asyncio.sleep(0.01)
+        receiving.connection_lost(None)
+
+    asyncio.run(scene())
+    assert transport.written.count(b"HTTP/1.1 200 ") == 2
+    assert transport.written.count(b"HTTP/1.1 ") == 2
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 100])
+@pytest.mark.parametrize(("length", "status"), [(60_000, b"200"), (70_000, b"431"), (200_000, b"431")])
+def test_a_head_is_measured_alike_in_however_many_pieces_it_comes(
+    port: int, pieces: int, length: int, status: bytes
+) -> None:
+    fields = b"".join(b"X: %b\r\n" % (b"y" * 995) for _ in range(length // 1000))
+    head = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + fields + b"\r\n"
+    size = -(-len(head) // pieces)
+    heard, _ = _heard(port, *(head[at : at + size] for at in range(0, len(head), size)), pause=0.001)
+    assert heard.startswith(b"HTTP/1.1 %b " % status)
+    assert heard.count(b"HTTP/1.1 ") == 1
