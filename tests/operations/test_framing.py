@@ -4,7 +4,7 @@ request. Tried byte by byte on the real server."""
 import shutil
 import socket
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
@@ -92,7 +92,7 @@ def test_who_asks_for_another_protocol_is_answered_in_this_one_and_loses_no_byte
     with connected(server) as wire:
         for cut in cuts:
             edges = (0, *cut, len(request))
-            wire.send(*(request[left:right] for left, right in zip(edges, edges[1:], strict=False)))
+            wire.send(*(request[left:right] for left, right in pairwise(edges)))
             assert _accepted(wire) == b'{"accepted":3}'
     assert sketch.counted() == {"a": 2 * len(cuts), "b": len(cuts)}
 
