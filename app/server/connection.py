@@ -10,15 +10,18 @@ uvicorn's protocol does the rest. What it leaves open is closed here:
 """
 
 import asyncio
+import logging
 
 import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from app.server import refusals
-from app.server.refusals import HEAD_BYTES
+from app.server.refusals import HEAD_BYTES, Refusal
 from app.server.room import make_room, most_connections
 from app.server.transport import PatientTransport
+
+log = logging.getLogger("discreet")
 
 _HEAD_SECONDS = 30.0
 _REST_BYTES = 128 * 1024 * 1024  # of a body that was answered before it had come
@@ -36,7 +39,9 @@ class Connection(HttpToolsProtocol):
     _head = 0  # of these, what is the head's for certain; in a body, what came since its last byte
     _body_came = False  # in this packet
     _rest = 0  # bytes that were thrown away since the last head
-    _refusal = b""  # what is to be said after the answers to all that came before; nothing is read any more
+    _refusal: Refusal | None = (
+        None  # what is to be said after the answers to all that came before; nothing is read any more
+    )
     _why = refusals.MALFORMED  # what to say if the parser stops
     _last = False  # the server shuts down
     _giving_up: asyncio.TimerHandle | None = None
@@ -45,7 +50,8 @@ class Connection(HttpToolsProtocol):
         super().connection_made(PatientTransport(transport, self.loop, self._leave))  # type: ignore[arg-type]
         most = most_connections()
         if len(self.connections) > most and not make_room(self.connections, 1 + most // 64):  # type: ignore[arg-type]
-            transport.write(refusals.NO_ROOM)
+            _note(refusals.NO_ROOM)
+            transport.write(refusals.NO_ROOM.answer)
             self.make_way()
             return
         self.waiting_since = self.loop.time()
@@ -73,7 +79,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def data_received(self, data: bytes) -> None:
-        if self._refusal or self.transport.leaving:
+        if self._refusal is not None or self.transport.leaving:
             self._throw_away(len(data))
             return
         self._unset_keepalive_if_required()
@@ -110,7 +116,7 @@ class Connection(HttpToolsProtocol):
         lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
         return b"\r\n".join((*lines, b"", b""))
 
-    def _stop_parsing(self, why: bytes) -> None:
+    def _stop_parsing(self, why: Refusal) -> None:
         self._why = why
         raise httptools.HttpParserError
 
@@ -173,8 +179,8 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if not another:
             self.waiting_since = self.loop.time()
-            if self._refusal and not self.transport.is_closing():
-                self._say_refusal()
+            if self._refusal is not None and not self.transport.is_closing():
+                self._say(self._refusal)
 
     def _look_at_progress(self, received: int, *, begun_before: bool) -> None:
         """After each packet: is there less to wait for than before, and for how long may that take?"""
@@ -195,25 +201,26 @@ class Connection(HttpToolsProtocol):
         elif cycle is None or cycle.scope is not self.scope or cycle.response_complete:
             self._wait()
 
-    def _refuse(self, refusal: bytes) -> None:
+    def _refuse(self, refusal: Refusal) -> None:
         """Answer what cannot be read, after all that came before it was answered, and read nothing more."""
+        _note(refusal)
         self._refusal = refusal
         cycle = self.cycle
-        earlier = cycle is not None and not cycle.response_complete
+        earlier = cycle is not None and not cycle.response_complete  # is there one to be answered first?
         if cycle is not None and cycle.more_body:  # it is the body of this one that cannot be read
             earlier = bool(self.pipeline)
             if earlier:
                 self.pipeline.popleft()
-            elif cycle.response_started:  # two answers to one request would shift all others
-                self._leave()
-                return
             cycle.disconnected = True
             cycle.message_event.set()
+            if cycle.response_started:  # two answers to one request would shift all others
+                self._leave()
+                return
         if not earlier:
-            self._say_refusal()
+            self._say(refusal)
 
-    def _say_refusal(self) -> None:
-        self.transport.write(self._refusal)
+    def _say(self, refusal: Refusal) -> None:
+        self.transport.write(refusal.answer)
         self._leave()
 
     def _leave(self) -> None:
@@ -221,7 +228,7 @@ class Connection(HttpToolsProtocol):
         would lose the answer."""
         if self.transport.is_closing():
             return
-        if not (self._refusal or self.pipeline or (self.cycle is not None and self.cycle.more_body)):
+        if not (self._refusal is not None or self.pipeline or (self.cycle is not None and self.cycle.more_body)):
             self.hang_up()
             return
         self.waiting_since = self.loop.time()
@@ -253,6 +260,10 @@ class Connection(HttpToolsProtocol):
         if self._giving_up is not None:
             self._giving_up.cancel()
             self._giving_up = None
+
+
+def _note(refusal: Refusal) -> None:
+    log.info("refused", extra={"operation": "none", "status": refusal.status, "problem": refusal.slug})
 
 
 def _length(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:

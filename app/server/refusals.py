@@ -4,25 +4,32 @@ Each is the last answer on its connection: behind a request that cannot be read,
 """
 
 import json
+from dataclasses import dataclass
 from http import HTTPStatus
 
 HEAD_BYTES = 64 * 1024
 
 
-def _refusal(status: int, slug: str, title: str, detail: str, *headers: bytes) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    status: int
+    slug: str  # for the log
+    answer: bytes
+
+
+def _refusal(status: int, slug: str, title: str, detail: str, *headers: bytes) -> Refusal:
     members = {"type": f"urn:discreet:problem:{slug}", "title": title, "status": status, "detail": detail}
     body = json.dumps(members).encode()
-    return b"\r\n".join(
-        (
-            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(),
-            b"content-type: application/problem+json",
-            b"content-length: %d" % len(body),
-            b"connection: close",
-            *headers,
-            b"",
-            body,
-        )
+    lines = (
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode(),
+        b"content-type: application/problem+json",
+        b"content-length: %d" % len(body),
+        b"connection: close",
+        *headers,
+        b"",
+        body,
     )
+    return Refusal(status, slug, b"\r\n".join(lines))
 
 
 MALFORMED = _refusal(

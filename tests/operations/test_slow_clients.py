@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
+from uvicorn.server import ServerState
 
 from app.api.intake import Intake
 from app.core.errors import BodyTimeout
@@ -25,6 +26,7 @@ from app.settings import Settings
 from tests import books
 from tests.api.calls import create_sketch, post_events
 from tests.conftest import ADMIN_KEY
+from tests.operations.wire import Recorded
 
 _HALF = b'{"events": ["' + b"a" * 1200
 
@@ -191,42 +193,16 @@ def test_ordinary_requests_share_a_connection_in_whatever_pieces_they_come(port:
     assert heard.count(b"HTTP/1.1 200 ") == 4
 
 
-class _Recorded(asyncio.Transport):
-    """Keeps what is written, and sends it to nobody."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += data
-
-    def is_closing(self) -> bool:
-        return False
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def close(self) -> None:
-        pass
-
-
 def test_a_head_behind_a_large_body_is_measured_by_itself() -> None:
     """The end of the body and the beginning of the next head come in the same packet."""
     body = b"a" * 200_000
     first = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     another = b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 1000 + b"\r\n\r\n"
-    transport = _Recorded()
+    transport = Recorded()
 
     async def scene() -> None:
         config = uvicorn.Config(_hello, lifespan="off", log_config=None)
-        receiving = Connection(config, uvicorn.server.ServerState(), {})
+        receiving = Connection(config, ServerState(), {})
         receiving.connection_made(transport)
         for packet in (first + another[:500], another[500:]):
             receiving.data_received(packet)

@@ -1,5 +1,6 @@
 """Requests as bytes, and the answers to them: for what no HTTP library would send."""
 
+import asyncio
 import re
 import socket
 import time
@@ -88,3 +89,31 @@ def batch(sketch: str, body: bytes, *headers: str, version: str = "1.1") -> byte
 
 def chunked(*chunks: bytes) -> bytes:
     return b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in (*chunks, b""))
+
+
+class Recorded(asyncio.Transport):
+    """Keeps what is written, and sends it to nobody."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.closed = True
