@@ -33,15 +33,13 @@ class Connection(HttpToolsProtocol):
     """For uvicorn's option `http`."""
 
     transport: PatientTransport  # type: ignore[assignment]  # has all of asyncio's that uvicorn uses
-    cycle: RequestResponseCycle | None  # type: ignore[assignment]  # as uvicorn has it: of the newest request
+    cycle: RequestResponseCycle | None  # type: ignore[assignment]  # of the newest request
     waiting_since: float | None = None  # for a request; None while one is worked on
     _packets = 0  # bytes of those packets in which the head is that is being read
     _head = 0  # of these, what is the head's for certain; in a body, what came since its last byte
     _body_came = False  # in this packet
     _rest = 0  # bytes that were thrown away since the last head
-    _refusal: Refusal | None = (
-        None  # what is to be said after the answers to all that came before; nothing is read any more
-    )
+    _refusal: Refusal | None = None  # to be said after all other answers; nothing is read any more
     _why = refusals.MALFORMED  # what to say if the parser stops
     _last = False  # the server shuts down
     _giving_up: asyncio.TimerHandle | None = None
@@ -83,7 +81,7 @@ class Connection(HttpToolsProtocol):
             self._throw_away(len(data))
             return
         self._unset_keepalive_if_required()
-        scope = self.scope
+        cycle, scope = self.cycle, self.scope
         self._packets += len(data)
         self._body_came = False
         try:
@@ -91,7 +89,8 @@ class Connection(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._refuse(self._why)
         else:
-            self._look_at_progress(len(data), begun_before=self.scope is scope)
+            same = cycle is self.cycle and scope is self.scope
+            self._look_at_progress(len(data) if same else 0)
 
     def _parse(self, data: bytes) -> None:
         """The parser stops behind a head that asks for another protocol, and takes what follows for that protocol. We
@@ -182,24 +181,27 @@ class Connection(HttpToolsProtocol):
             if self._refusal is not None and not self.transport.is_closing():
                 self._say(self._refusal)
 
-    def _look_at_progress(self, received: int, *, begun_before: bool) -> None:
-        """After each packet: is there less to wait for than before, and for how long may that take?"""
+    def _look_at_progress(self, certain: int) -> None:
+        """After each packet: is a head or the framing of a body too long, and how long may the rest of it take?
+
+        `certain`: the bytes of the packet that are neither of an earlier request nor of its body.
+        """
         cycle = self.cycle
         if cycle is None or cycle.scope is not self.scope:  # a head began, and its end has not come
-            self._head = self._head + received if begun_before else 0
-        elif cycle.more_body and not self._body_came:
-            self._head += received
+            patient, growing = False, True
         else:
-            self._packets = self._head = 0
-            if not cycle.response_complete:
-                self._stop_waiting()
-                return
+            patient, growing = not cycle.response_complete, cycle.more_body and not self._body_came
+        self._head = self._head + certain if growing and certain else 0
+        if not growing:
+            self._packets = 0
         if self._head > HEAD_BYTES:
             self._refuse(refusals.HEAD_TOO_LARGE)
         elif self._rest > _REST_BYTES:
             self.hang_up()
-        elif cycle is None or cycle.scope is not self.scope or cycle.response_complete:
+        elif not patient:
             self._wait()
+        else:
+            self._stop_waiting()
 
     def _refuse(self, refusal: Refusal) -> None:
         """Answer what cannot be read, after all that came before it was answered, and read nothing more."""
@@ -241,6 +243,8 @@ class Connection(HttpToolsProtocol):
         """For a newcomer. Counted out at once, or the next one would find the place still taken."""
         self.connections.discard(self)
         self.hang_up()
+        if self.flow.write_paused:  # the client does not read, so that to close would take long
+            self.transport.abort()
 
     def hang_up(self) -> None:
         self.waiting_since = None

@@ -27,6 +27,7 @@ class PatientTransport:
         self.write: Callable[[bytes], None] = transport.write  # one call less for each answer
         self.pause_reading = transport.pause_reading
         self.resume_reading = transport.resume_reading
+        self.abort = transport.abort
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._transport.get_extra_info(name, default)
