@@ -15,10 +15,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app import __version__, logs
 from app.api import errors, events, keys, ledgers, metrics, operations, sketches, snapshots
 from app.api.intake import Intake
-from app.api.limits import Connection, Limits
+from app.api.limits import Limits
 from app.api.middleware import Guard
 from app.core import kernel
 from app.core.noise import SYSTEM_NOISE, Noise
+from app.server import room
+from app.server.connection import Connection
+from app.server.supervision import end_with_supervisor
 from app.settings import Settings
 from app.store.database import Database
 from app.store.hot import HotSketches
@@ -149,12 +152,17 @@ def _operation_id(route: APIRoute) -> str:
 
 def uvicorn_options(settings: Settings) -> dict[str, Any]:
     """What `uvicorn.run("app.main:serving", …)` is given."""
+    proxies = os.environ.get("FORWARDED_ALLOW_IPS", "").strip()
     return {
         "factory": True,
         "host": settings.host,
         "port": settings.port,
         "workers": settings.workers,
         "http": Connection,
+        "ws": "none",
+        "backlog": room.queue_length(),
+        "proxy_headers": bool(proxies),  # uvicorn would believe whoever connects from this machine
+        "forwarded_allow_ips": proxies,
         "server_header": False,
         "access_log": False,  # /metrics counts requests; a line for each would cost more than most of them
         "log_config": logs.configuration(settings.log_level, settings.log_format),
@@ -166,6 +174,8 @@ def uvicorn_options(settings: Settings) -> dict[str, Any]:
 
 def serving() -> FastAPI:
     """What a worker runs; `discreet serve` has migrated the database before it starts one."""
+    room.raise_limit()
+    end_with_supervisor()
     settings = Settings.from_environment(os.environ)
     metrics.WORKERS.labels(__version__, "compiled" if kernel.NATIVE else "python").set(1)
     if not kernel.NATIVE:

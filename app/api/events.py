@@ -183,7 +183,7 @@ def _require_form(name: str, request_key: str | None) -> None:
 
 
 def _declared(headers: Headers) -> int | None:
-    length = headers.get("content-length", "")
+    length = headers.get("content-length", "").strip()
     return int(length[:18]) if length.isdecimal() else None  # cut: what has 18 digits is too large anyway
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from app.core.errors import BodyTimeout, BodyTooLarge, Overloaded
+from app.core.errors import BadBatch, BodyTimeout, BodyTooLarge, Overloaded
 
 _BODY_SECONDS = 30.0
 
@@ -117,13 +117,14 @@ class Admission:
 
     async def body(self, receive: Receive, declared: int | None) -> bytes:
         """The whole body, refused as soon as it is known to be too large, by its declared or by its real length, or
-        when its time is over: what half a batch holds, others could use."""
+        when its time is over: what half a batch holds, others could use. Refused too where the two lengths differ:
+        whatever server stands in front, a batch that lost its end on the way is not counted."""
         limit, patience = self._intake.max_body_bytes, self._intake.patience
         if declared is not None and declared > limit:
             raise _too_large(limit)
         task = patience.begin()
         try:
-            return await self._received(receive, limit)
+            body = await self._received(receive, limit)
         except asyncio.CancelledError:
             if not patience.ended(task):
                 raise
@@ -132,6 +133,9 @@ class Admission:
             ) from None
         finally:
             patience.end(task)
+        if declared is not None and declared != len(body):
+            raise BadBatch("The body has another length than Content-Length declares.")
+        return body
 
     async def _received(self, receive: Receive, limit: int) -> bytes:
         chunks: list[bytes] = []

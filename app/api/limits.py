@@ -1,12 +1,10 @@
-"""How often and how much at once: requests of a key, wrong keys of an address, releases, and what a connection may send
-before it has asked for anything. In this process alone.
+"""How often and how much at once: requests of a key, wrong keys of an address, and releases. In this process alone.
 
 Nothing here looks at events, so a refusal tells nothing about them. Counts are in memory and bounded: with several
 workers each has its own, and a restart forgets them.
 """
 
 import asyncio
-import json
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +16,6 @@ from typing import Annotated
 
 from fastapi import Depends
 from starlette.requests import Request
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from app.core.errors import Overloaded, TooManyRequests
 
@@ -26,8 +23,6 @@ _MOST_KNOWN = 10_000
 _MINUTE = 60.0
 _MOST_WAITING = 100
 _TURN_SECONDS = 20.0
-_HEAD_BYTES = 64 * 1024
-_HEAD_SECONDS = 30.0
 
 
 class Buckets:
@@ -160,75 +155,3 @@ def _refuse_while(seconds: float, why: str) -> None:
     if seconds > 0:
         wait = ceil(seconds)
         raise TooManyRequests(f"{why} Nothing was done; try again in {wait} s.", wait)
-
-
-class Connection(HttpToolsProtocol):
-    """uvicorn's, which waits without end for the head of a request, however long. This one does not.
-
-    The head is what comes before the body: the time for it, from the first byte or from the connection, and its length
-    are bounded. So is the time to be rid of the rest of a body that was refused unread.
-    """
-
-    _head = 0  # bytes of a head that is not complete
-    _giving_up: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        super().connection_made(transport)
-        self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        cycle: RequestResponseCycle | None = self.cycle
-        if (
-            cycle is None or cycle.scope is not self.scope
-        ):  # each head has a scope of its own, its cycle comes at its end
-            self._head += len(data)
-            if self._head > _HEAD_BYTES:
-                self._refuse_head()
-            self._wait()
-        elif cycle.response_complete:
-            self._wait()
-        elif self._giving_up is not None:
-            self._head = 0
-            self._stop_waiting()
-
-    def _wait(self) -> None:
-        if self._giving_up is None and not self.transport.is_closing():
-            self._giving_up = self.loop.call_later(_HEAD_SECONDS, self.transport.close)
-
-    def _stop_waiting(self) -> None:
-        if self._giving_up is not None:
-            self._giving_up.cancel()
-            self._giving_up = None
-
-    def _refuse_head(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.write(_HEAD_TOO_LARGE)
-            self.transport.close()
-
-
-def _head_too_large() -> bytes:
-    members = {
-        "type": "urn:discreet:problem:head-too-large",
-        "title": "The head of the request is too large",
-        "status": 431,
-        "detail": f"The request line and the headers may have at most {_HEAD_BYTES} bytes.",
-    }
-    body = json.dumps(members).encode()
-    return b"\r\n".join(
-        (
-            b"HTTP/1.1 431 Request Header Fields Too Large",
-            b"content-type: application/problem+json",
-            b"content-length: %d" % len(body),
-            b"connection: close",
-            b"",
-            body,
-        )
-    )
-
-
-_HEAD_TOO_LARGE = _head_too_large()

@@ -151,9 +151,9 @@ def _place(error: Exception) -> str:
 
 
 def _bounded(scope: Scope, receive: Receive, seconds: float) -> Receive:
-    """The body, up to the limits: by its declared length, by what really comes, and by when."""
+    """The body, up to the limits: by its declared length, by what really comes, and by when. Whole, or refused."""
     limit = _SMALL_BODY_BYTES
-    declared = Headers(scope=scope).get("content-length", "")
+    declared = Headers(scope=scope).get("content-length", "").strip()
     too_large = HTTPException(413, f"A request body may have at most {limit} bytes; send several requests.")
     received = 0
     until = 0.0  # counted from the moment somebody reads
@@ -163,7 +163,7 @@ def _bounded(scope: Scope, receive: Receive, seconds: float) -> Receive:
         nonlocal received, until, complete
         if complete:
             return await receive()  # only a disconnect can come, and those who wait for one may wait long
-        if declared.isdigit() and (len(declared) > 18 or int(declared) > limit):
+        if declared.isdecimal() and (len(declared) > 18 or int(declared) > limit):
             raise too_large
         until = until or asyncio.get_running_loop().time() + seconds
         try:
@@ -175,6 +175,8 @@ def _bounded(scope: Scope, receive: Receive, seconds: float) -> Receive:
         received += len(message.get("body", b""))
         if received > limit:
             raise too_large
+        if complete and declared.isdecimal() and int(declared) != received and message["type"] == "http.request":
+            raise HTTPException(400, "The body has another length than Content-Length declares.")
         return message
 
     return receiving

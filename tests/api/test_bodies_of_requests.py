@@ -30,6 +30,15 @@ def test_who_has_no_key_is_told_that_and_nothing_about_the_body(client: httpx2.C
     assert problem(response) == "unauthenticated"
 
 
+@pytest.mark.parametrize("difference", [-1, 1])
+def test_a_body_of_another_length_than_declared_does_nothing(client: httpx2.Client, difference: int) -> None:
+    body = b'{"epsilon": "1", "delta": "0"} '
+    headers = _JSON | {"Content-Length": str(len(body) + difference)}
+    response = client.put("/v1/ledgers/marketing", content=body, headers=headers)
+    assert problem(response) == "invalid-request"
+    assert problem(client.get("/v1/ledgers/marketing")) == "unknown-ledger"
+
+
 @pytest.mark.parametrize("wrong", [True, False, "1024", "", [], 1.5])
 def test_a_whole_number_is_written_as_one(client: httpx2.Client, wrong: object) -> None:
     body = {"k": 8, "epsilon": "0.5", "delta": "1e-6", "expected_events": 1000}

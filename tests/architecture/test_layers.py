@@ -19,6 +19,7 @@ MAY_IMPORT = {
     "store": {"store", "core"},
     "usecases": {"usecases", "store", "core"},
     "api": {"api", "usecases", "core"},
+    "server": {"server"},  # connections: knows no route
     "client": {"client"},  # speaks HTTP like anybody else
 }
 SEE_EVERYTHING = {"main", "cli", "doctor"}

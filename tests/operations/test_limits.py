@@ -17,6 +17,7 @@ from app.main import build_context, create_app
 from app.settings import Settings
 from tests.api.calls import create_sketch, post_events, problem, release
 from tests.conftest import ADMIN_KEY
+from tests.operations.serving import serving
 
 
 class _Clock:
@@ -105,6 +106,23 @@ def test_an_address_that_sends_wrong_keys_is_slowed_but_not_the_keys_that_were_r
         assert problem(guess) == "too-many-requests"
         assert client.get("/v1/sketches").status_code == 200
         assert post_events(client, ["a"]).status_code == 200
+
+
+def _guesses(database_url: str, proxies: str | None) -> list[int]:
+    """What wrong keys are answered that say, from this machine, to come from many others."""
+    with serving(database_url, proxies=proxies, failures_per_minute=5) as server, server.client() as client:
+        said = [{**_as(f"guess {number}"), "X-Forwarded-For": f"10.0.0.{number}"} for number in range(8)]
+        return [client.get("/v1/sketches", headers=headers).status_code for headers in said]
+
+
+def test_whoever_connects_is_counted_by_the_address_they_have_and_not_by_the_one_they_say(database_url: str) -> None:
+    assert _guesses(database_url, None) == [401] * 5 + [429] * 3
+    assert _guesses(database_url, "") == [401] * 5 + [429] * 3
+    assert _guesses(database_url, "10.9.9.9") == [401] * 5 + [429] * 3
+
+
+def test_a_proxy_that_the_operator_names_tells_who_connects(database_url: str) -> None:
+    assert _guesses(database_url, "127.0.0.1") == [401] * 8
 
 
 def test_no_key_at_all_is_not_a_wrong_one(settings: Settings) -> None:

@@ -14,17 +14,19 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.server import ServerState
 
-from app.api import limits
 from app.api.intake import Intake
-from app.api.limits import Connection
 from app.core.errors import BodyTimeout
 from app.main import build_context, create_app
+from app.server import connection
+from app.server.connection import Connection
 from app.settings import Settings
 from tests import books
 from tests.api.calls import create_sketch, post_events
 from tests.conftest import ADMIN_KEY
+from tests.operations.wire import Recorded
 
 _HALF = b'{"events": ["' + b"a" * 1200
 
@@ -129,11 +131,16 @@ async def _hello(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @pytest.fixture
-def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def app() -> ASGIApp:
+    return _hello
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch, app: ASGIApp) -> Iterator[int]:
     """A server of ours with little patience for heads."""
-    monkeypatch.setattr(limits, "_HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(connection, "_HEAD_SECONDS", 0.5)
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(_hello, http=Connection, lifespan="off", log_config=None))
+    server = uvicorn.Server(uvicorn.Config(app, http=Connection, lifespan="off", log_config=None))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     yield listening.getsockname()[1]
@@ -189,3 +196,68 @@ def test_ordinary_requests_share_a_connection_in_whatever_pieces_they_come(port:
     pieces = [request, request[:20], request[20:], request[:-1], request[-1:]]
     heard, _ = _heard(port, *pieces, request.replace(b"Host: x", b"Connection: close"), pause=0.05)
     assert heard.count(b"HTTP/1.1 200 ") == 4
+
+
+def test_a_head_behind_a_large_body_is_measured_by_itself() -> None:
+    """The end of the body and the beginning of the next head come in the same packet."""
+    body = b"a" * 200_000
+    first = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    another = b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 1000 + b"\r\n\r\n"
+    heard = _fed(first + another[:500], another[500:])
+    assert heard.count(b"HTTP/1.1 200 ") == 2
+    assert heard.count(b"HTTP/1.1 ") == 2
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 100])
+@pytest.mark.parametrize(("length", "status"), [(60_000, b"200"), (70_000, b"431"), (200_000, b"431")])
+def test_a_head_is_measured_alike_in_however_many_pieces_it_comes(
+    port: int, pieces: int, length: int, status: bytes
+) -> None:
+    fields = b"".join(b"X: %b\r\n" % (b"y" * 995) for _ in range(length // 1000))
+    head = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + fields + b"\r\n"
+    size = -(-len(head) // pieces)
+    heard, _ = _heard(port, *(head[at : at + size] for at in range(0, len(head), size)), pause=0.001)
+    assert heard.startswith(b"HTTP/1.1 %b " % status)
+    assert heard.count(b"HTTP/1.1 ") == 1
+
+
+def _fed(*packets: bytes) -> bytes:
+    """What a connection writes when it is given just these packets."""
+    transport = Recorded()
+
+    async def scene() -> None:
+        receiving = Connection(uvicorn.Config(_hello, lifespan="off", log_config=None), ServerState(), {})
+        receiving.connection_made(transport)
+        for packet in packets:
+            receiving.data_received(packet)
+            for _ in range(5000):  # so that all of them are answered
+                await asyncio.sleep(0)
+        receiving.connection_lost(None)
+
+    asyncio.run(scene())
+    return transport.written
+
+
+def test_many_small_heads_in_one_packet_are_not_a_large_one() -> None:
+    request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    many = 80_000 // len(request)
+    for end in (b"", b"GET / HTT", b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n"):
+        heard = _fed(request * many + end)
+        assert heard.count(b"HTTP/1.1 200 ") == many + end.startswith(b"POST")
+        assert heard.count(b"HTTP/1.1 ") == many + end.startswith(b"POST")
+
+
+async def _echo(scope: Scope, receive: Receive, send: Send) -> None:
+    """Reads the body first."""
+    message = await receive()
+    while message.get("more_body", False):
+        message = await receive()
+    await _hello(scope, receive, send)
+
+
+@pytest.mark.parametrize("app", [_echo])
+def test_the_time_for_a_head_ends_with_the_head(port: int) -> None:
+    """A body has its own time, and whoever reads it answers when that is over."""
+    head = b"POST / HTTP/1.1\r\nConnection: close\r\nContent-Length: 3\r\n\r\n"
+    heard, _ = _heard(port, head, b"abc", pause=1.0)
+    assert heard.startswith(b"HTTP/1.1 200 ")
