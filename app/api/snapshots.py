@@ -102,7 +102,7 @@ def create_snapshot(
     running, send it again after `Retry-After`.
     """
     claim = claim_of(caller, "snapshot", name, idempotency_key, body.model_dump_json().encode())
-    snapshot = release_snapshot(app, name, body.terms(), body.mechanism, claim)
+    snapshot = release_snapshot(app, name, body.terms(), body.mechanism, claim, by=caller.key_id)
     response.headers["Location"] = f"/v1/snapshots/{snapshot.id}"
     return SnapshotOut.of(snapshot)
 

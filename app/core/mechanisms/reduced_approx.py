@@ -36,10 +36,10 @@ class ReducedApprox:
     def release(self, sketch: SummedSketch, sample: Sampler, below: Below) -> Counts:
         """Noisy counts at or above the threshold, rounded down, in key order.
 
-        At least k draws and coins, so that the time does not tell how many keys one stream stored.
+        As many draws and coins as there can be keys, so that the time does not tell how many there are.
         """
         keys = sorted(sketch.counters)
-        draws = sample(self.scale, max(self.k, len(keys)))
+        draws = sample(self.scale, sketch.most_keys)
         coins = [below(self.sensitivity) for _ in draws]
         noisy = {
             key: max(sketch.counters[key], self.sensitivity) + draw  # a counter below D that stays is raised to D
