@@ -14,7 +14,7 @@ its noise alone, if the cut-off makes that rare (`calibrate` of the mechanisms d
 from decimal import Context, Decimal, localcontext
 
 from app.core.histogram import Counts
-from app.core.noise import Below, Sampler, geometric
+from app.core.noise import Below, Sampler, geometric, padded
 from app.core.universe import Universe
 
 
@@ -23,9 +23,9 @@ def noisy_everywhere(
 ) -> dict[str, int]:
     """The noisy values of all keys of the universe that are at least the cut-off, which must be positive.
 
-    At most `most_keys` have a counter. So many values are drawn for them, whatever there is.
+    At most `most_keys` have a counter. So many values are drawn for them (`padded`), however many there are.
     """
-    draws = sample(scale, most_keys)
+    draws = sample(scale, padded(len(counters), most_keys))
     alone = _kept_by_noise_alone(universe, scale, cutoff, sample, below)
     noisy = {key: counters[key] + draw for key, draw in zip(sorted(counters), draws, strict=False)}
     stored = {key: value for key, value in noisy.items() if value >= cutoff}

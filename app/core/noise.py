@@ -114,6 +114,15 @@ class Noise:
     below: Below
 
 
+MOST_HIDDEN = 100_000  # draws; more than a stream or a compact sketch can have keys
+
+
+def padded(stored: int, most: int) -> int:
+    """How many draws to make for so many keys, of which there are at most `most`: that many, so that it does not tell
+    how many there are. A sum of very many sources hides less: from 100,000 keys on, a draw for each that is there."""
+    return max(stored, min(most, MOST_HIDDEN))
+
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

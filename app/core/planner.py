@@ -119,20 +119,12 @@ def released(offer: Offer, sketch: Sketch, universe: Universe | None, noise: Noi
 def draw_for(offer: Offer, universe: Universe | None, noise: Noise) -> Noise:
     """Make every draw that `released` will ask for, and return noise that gives these out, each once.
 
-    What a mechanism asks for depends on public parameters, never on what a sketch holds: at most 1 + `sources`·k draws,
-    as many coins, and a few for keys that noise alone lifts. So an empty sketch asks for the same.
+    For a stream or a compact sketch. What a mechanism asks of those depends on public parameters, never on what they
+    hold: k + 1 draws, as many coins, and a few for keys that noise alone lifts. So an empty one asks for the same.
     """
-    return draw_ahead(noise, lambda noted: released(offer, _empty(offer.question), universe, noted))
-
-
-def _empty(question: Question) -> Sketch:
-    match question.family:
-        case "stream":
-            return StreamSketch.empty(question.k)
-        case "compact":
-            return CompactSketch.empty(question.k)
-        case "summed":
-            return SummedSketch(question.k, question.sources, {})
+    k = offer.question.k
+    empty = StreamSketch.empty(k) if offer.question.family == "stream" else CompactSketch.empty(k)
+    return draw_ahead(noise, lambda noted: released(offer, empty, universe, noted))
 
 
 def _pmg(question: Question) -> Offer:

@@ -82,7 +82,7 @@ def payers(session: Session, sketch_id: int) -> Sequence[LedgerRow]:
 
 
 def lock_payers(session: Session, sketch_id: int) -> Sequence[LedgerRow]:
-    """The same, held until the commit, in the order of `lock`. The caller holds the sketch, so no merge adds to them."""
+    """The same, held until the commit, in the order of `lock`. The sketch is held too, so no merge adds to them."""
     held = _payers(sketch_id).with_for_update(of=LedgerRow).execution_options(populate_existing=True)
     return session.scalars(held).all()
 
@@ -108,8 +108,8 @@ class Payment:
 class NotCovered(Exception):
     """Some of the ledgers cannot pay. Say why after the transaction: what would fit may take long to find."""
 
-    def __init__(self, accounts: Sequence[Account]) -> None:
-        self.accounts = accounts
+    def __init__(self, accounts: Sequence[Account], offer: Offer) -> None:
+        self.accounts, self.offer = accounts, offer
 
 
 def charge(session: Session, sketch_id: int, offer: Offer, snapshot_id: str, now: datetime) -> list[Payment]:
@@ -119,7 +119,7 @@ def charge(session: Session, sketch_id: int, offer: Offer, snapshot_id: str, now
         raise RuntimeError("a sketch without its ledgers cannot be released")
     accounts = [account(row) for row in rows]
     if not all(each.covers(offer) for each in accounts):
-        raise NotCovered(accounts)
+        raise NotCovered(accounts, offer)
     return sorted((_pay(session, row, offer, snapshot_id, now) for row in rows), key=lambda payment: payment.ledger)
 
 

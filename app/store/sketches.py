@@ -112,7 +112,7 @@ def lineages(session: Session, sketch_ids: Sequence[int]) -> dict[int, Lineage]:
     beyond = own.order_by(LineageRow.ledger_id).offset(MOST_NAMED).limit(1).scalar_subquery()
     count = own.with_only_columns(func.count()).scalar_subquery()
     sizes = select(SketchRow.id, count.label("count"), beyond.label("beyond")).where(SketchRow.id.in_(sketch_ids))
-    held = sizes.subquery()
+    held = sizes.limit(len(sketch_ids)).subquery()  # with a limit it is worked out once, and not for every ledger
     named = or_(held.c.beyond.is_(None), LineageRow.ledger_id < held.c.beyond)
     query = (
         select(held.c.id, held.c.count, LedgerRow.name)

@@ -1,8 +1,9 @@
 """One private release: claim, charge, noise and stored snapshot are one transaction.
 
-What takes long is done before it: the calibration is searched and all noise is drawn while no lock is held. In the
-transaction prices are compared and the draws are added. Should a merge have made another kind of sketch of it
-meanwhile, the transaction is left and everything is prepared anew, with new draws. What was not used is thrown away.
+What takes long is done before it, while no lock is held. The calibration is searched. For a sketch that takes events
+all noise is drawn, and added in the transaction to what the sketch holds then. A sum takes no events and may be large:
+noise is added to a copy of it, and the transaction checks by its token that it still is what was copied. Should a merge
+have changed the sketch meanwhile, the transaction is left, what was drawn is thrown away, and all is prepared anew.
 """
 
 from dataclasses import dataclass, field
@@ -16,9 +17,10 @@ from app.core.budget import decimal_text
 from app.core.claims import Claim
 from app.core.errors import Overloaded
 from app.core.guarantee import sentence
-from app.core.histogram import Snapshot
+from app.core.histogram import Counts, Snapshot
 from app.core.noise import Noise
 from app.core.planner import Family, Offer, choose, draw_for, released
+from app.core.universe import Universe
 from app.store import ledger, requests, sketches, snapshots, states
 from app.store.tables import SketchRow
 from app.usecases import read_snapshots
@@ -35,12 +37,29 @@ class _Prepared:
     sketch_id: int
     family: Family
     sources: int
+    universe: Universe | None
     offer: Offer
-    noise: Noise = field(repr=False)
+    drawn: "Noise | _Counted" = field(repr=False)
 
-    def fits(self, row: SketchRow) -> bool:
-        """Whether the sketch still is what this was prepared for. A merge changes these; nothing changes the rest."""
-        return (self.sketch_id, self.family, self.sources) == (row.id, row.family, row.sources)
+    def fits(self, session: Session, row: SketchRow) -> bool:
+        """Whether the locked sketch still is what this was prepared for. A merge changes it; nothing else changes what
+        is compared."""
+        if (self.sketch_id, self.family, self.sources) != (row.id, row.family, row.sources):
+            return False
+        return not isinstance(self.drawn, _Counted) or self.drawn.token == states.token(session, row.id)
+
+    def counts(self, session: Session, row: SketchRow) -> Counts:
+        if isinstance(self.drawn, _Counted):
+            return self.drawn.counts
+        return released(self.offer, states.load(session, row, for_update=False), self.universe, self.drawn)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What a copy of a sum gives, which may be stored and answered only once it is paid for."""
+
+    token: int  # of what was copied
+    counts: Counts = field(repr=False)
 
 
 class _Changed(Exception):
@@ -58,11 +77,11 @@ def release_snapshot(
         earlier = _earlier(context, claim) if claim else None
         if earlier is not None:
             return earlier
-        prepared = _prepare(context, name, terms, mechanism)
         try:
+            prepared = _prepare(context, name, terms, mechanism)
             return _commit(context, name, terms, prepared, claim, by)
         except ledger.NotCovered as refused:  # the transaction is over: what would fit may be searched
-            raise exhausted(refused.accounts, prepared.offer) from None
+            raise exhausted(refused.accounts, refused.offer) from None
         except _Changed:
             continue
     raise Overloaded("The sketch was merged again and again while noise was drawn. Nothing was charged; try again.")
@@ -78,7 +97,7 @@ def _earlier(context: Context, claim: Claim) -> Snapshot | None:
 def _prepare(context: Context, name: str, terms: Terms, mechanism: str) -> _Prepared:
     """Find the mechanism and draw its noise, which takes most of the time of a release; or refuse it.
 
-    How much is drawn is public: about `sources`·k values, and as many coins.
+    At most 100,000 values are drawn, and as many coins, or as many as a sum has keys: some 15 µs for each.
     """
     with context.database.reading(one_moment=True) as session:
         row = sketches.get_live(session, name)
@@ -86,8 +105,20 @@ def _prepare(context: Context, name: str, terms: Terms, mechanism: str) -> _Prep
     offer = choose(terms.about(row), mechanism)
     if not all(account.covers(offer) for account in accounts):
         raise exhausted(accounts, offer)
-    noise = draw_for(offer, sketches.universe(row), context.noise)
-    return _Prepared(row.id, row.family, row.sources, offer, noise)
+    universe = sketches.universe(row)
+    if row.family == "summed":
+        drawn: Noise | _Counted = _count_copy(context, row, offer, universe)
+    else:
+        drawn = draw_for(offer, universe, context.noise)
+    return _Prepared(row.id, row.family, row.sources, universe, offer, drawn)
+
+
+def _count_copy(context: Context, row: SketchRow, offer: Offer, universe: Universe | None) -> _Counted:
+    with context.database.reading(one_moment=True) as session:
+        token, stored = states.token(session, row.id), states.read(session, row.id)
+    if token is None or stored is None:
+        raise _Changed  # it was deleted, and what is prepared anew will say so
+    return _Counted(token, released(offer, states.decoded(stored), universe, context.noise))
 
 
 def _commit(
@@ -99,7 +130,7 @@ def _commit(
         if earlier is not None:
             return read_snapshots.load(session, earlier.snapshot_id or "")
         row = sketches.lock_live(session, name)
-        if not prepared.fits(row):
+        if not prepared.fits(session, row):
             raise _Changed
         snapshot = _release(session, row, terms, prepared, now)
         snapshots.add(session, snapshot, row.id)
@@ -111,8 +142,7 @@ def _commit(
 def _release(session: Session, row: SketchRow, terms: Terms, prepared: _Prepared, now: datetime) -> Snapshot:
     offer, snapshot_id = prepared.offer, uuid4().hex
     payments = ledger.charge(session, row.id, offer, snapshot_id, now)
-    sketch = states.load(session, row, for_update=False)
-    counts = released(offer, sketch, sketches.universe(row), prepared.noise)
+    counts = prepared.counts(session, row)
     return Snapshot(
         id=snapshot_id,
         sketch=row.name,

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 
-from app.core import account
+from app.core import account, noise
 from app.core.budget import Budget, Cost
 from app.core.claims import Claim
 from app.core.errors import BudgetExhausted, KeyReused, Overloaded, Unavailable
@@ -184,6 +184,18 @@ def test_all_draws_are_made_before_a_lock_is_held_and_are_those_of_an_empty_sket
     other = _Numbers(first_uniform=first_uniform)
     released(choose(_terms(mechanism).about(row), mechanism), empty[row.family], _UNIVERSE, _noise(other))
     assert (numbers.asked, numbers.tossed) == (other.asked, other.tossed)
+
+
+@pytest.mark.parametrize("mechanism", ["reduced-approx", "reduced-pure"])
+def test_a_sum_of_very_many_keys_makes_a_draw_for_each_before_a_lock_is_held(
+    context: Context, numbers: _Numbers, mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noise, "MOST_HIDDEN", len(_KEYS) - 1)
+    _create_family(context, "summed")
+    snapshot = _release(context, mechanism)
+    assert numbers.asked[0][1] == len(_KEYS)
+    assert not any(numbers.within)
+    assert _counts(snapshot) == _without_a_stock(context, mechanism, _noise(_Numbers()))
 
 
 def test_a_second_release_gets_draws_of_its_own(context: Context, numbers: _Numbers) -> None:
