@@ -74,15 +74,18 @@ def _largest_epsilon(accounts: Sequence[Account], offer: Offer) -> int:
 def _largest_gaussian(question: Question, mechanism: str, rho_left: Fraction, most: int | None) -> int:
     """The largest ε, in units and to a thousandth, at most `most`, whose noise is `rho_left`-zCDP.
 
-    The ε of the question fits. ρ grows nearly with ε², so each trial tells closely where to try next. What was searched
-    is kept, and does not depend on the ε that was asked for: refusals of one ledger are explained by one search.
+    It starts at the ε of the question. ρ mostly grows nearly with ε², so each trial tells closely where to try next; but
+    at a large δ some ρ remains however small ε is, and it may be that nothing fits. What was searched is kept, and does
+    not depend on the ε that was asked for: all refusals of a ledger at one δ are explained by one search.
     """
-    fits, too_large = question.cost.epsilon_units, None if most is None else most + 1
-    guess, trials = fits, 0
+    if most is not None and _at_most(_rho(question, mechanism, most), rho_left):
+        return most
+    fits, too_large = 0, most
+    guess, trials = question.cost.epsilon_units, 0
     while too_large is None or too_large - fits > max(1, fits // 1000):
         rho = _rho(question, mechanism, guess)
-        if rho is not None and rho <= rho_left:
-            fits = max(fits, guess)
+        if _at_most(rho, rho_left):
+            fits = guess
         else:
             too_large = guess
         trials += 1
@@ -93,6 +96,8 @@ def _largest_gaussian(question: Question, mechanism: str, rho_left: Fraction, mo
 
 def _between(fits: int, too_large: int | None, aim: int | None) -> int:
     """A hair beyond where we aim, on the side that is less known, so that the two ends close in; else in the middle."""
+    if fits == 0:
+        return 1
     if too_large is None:
         return max(fits + 1, 2 * fits if aim is None else aim + aim // 3000)
     if aim is not None and aim - fits < too_large - aim:
@@ -100,6 +105,10 @@ def _between(fits: int, too_large: int | None, aim: int | None) -> int:
     elif aim is not None:
         aim -= fits // 3000
     return aim if aim is not None and fits < aim < too_large else (fits + too_large) // 2
+
+
+def _at_most(rho: Fraction | None, rho_left: Fraction) -> bool:
+    return rho is not None and rho <= rho_left
 
 
 def _rho(question: Question, mechanism: str, epsilon_units: int) -> Fraction | None:

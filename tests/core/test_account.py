@@ -31,18 +31,18 @@ def _account(name: str, accountant: str, epsilon: str, paid: int = 0) -> Account
 @pytest.mark.parametrize("epsilon", ["0.01", "0.5", "3"])
 def test_what_fits_of_gaussian_noise_fits_and_a_thousandth_more_does_not(k: int, epsilon: str) -> None:
     accounts = [_account("a", "zcdp", epsilon)]
-    refusal = exhausted(accounts, _offer("50", k))
+    refusal = exhausted(accounts, _offer("12", k))
     fits = refusal.largest_epsilon
     assert accounts[0].covers(_offer(fits, k))
     assert not accounts[0].covers(_offer(f"{float(fits) * 1.002:.9f}", k))
-    assert (refusal.blocking, refusal.requested["epsilon"]) == (["a"], "50")
+    assert (refusal.blocking, refusal.requested["epsilon"]) == (["a"], "12")
 
 
 @pytest.mark.parametrize("left", ["0.3", "0.6", "0.9", "2"])
 def test_a_ledger_that_counts_epsilon_is_not_passed_either(left: str) -> None:
     accounts = [_account("z", "zcdp", "0.5"), _account("b", "basic", left)]
-    fits = exhausted(accounts, _offer("50")).largest_epsilon
-    alone = exhausted(accounts[:1], _offer("50")).largest_epsilon
+    fits = exhausted(accounts, _offer("12")).largest_epsilon
+    alone = exhausted(accounts[:1], _offer("12")).largest_epsilon
     assert all(each.covers(_offer(fits)) for each in accounts)
     assert float(fits) == pytest.approx(min(float(left), float(alone)), rel=2e-3)
     assert fits == left or float(left) > float(alone)
@@ -78,9 +78,10 @@ def test_few_calibrations_are_searched_and_none_for_another_epsilon(
     monkeypatch.setattr(account, "_rho", noted)
     total, left = Budget.granted(epsilon="1", delta="0.9"), Price(10**13, 10**18)
     accounts = [Account("a", ACCOUNTANTS["zcdp"], total, Price(0, 0), left)]
-    first = exhausted(accounts, _offer("50", delta=delta))
+    first = exhausted(accounts, _offer("10", delta=delta))
     assert 1 < len(tried) <= 12
+    assert (first.largest_epsilon == "0") == (delta == "0.3")  # whose threshold alone leaves more ρ than there is
     del tried[:]
-    assert exhausted(accounts, _offer("60", delta=delta)).largest_epsilon == first.largest_epsilon
+    assert exhausted(accounts, _offer("11", delta=delta)).largest_epsilon == first.largest_epsilon
     assert tried == []
     account._largest_gaussian.cache_clear()
