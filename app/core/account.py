@@ -74,9 +74,9 @@ def _largest_epsilon(accounts: Sequence[Account], offer: Offer) -> int:
 def _largest_gaussian(question: Question, mechanism: str, rho_left: Fraction, most: int | None) -> int:
     """The largest ε, in units and to a thousandth, at most `most`, whose noise is `rho_left`-zCDP.
 
-    It starts at the ε of the question. ρ mostly grows nearly with ε², so each trial tells closely where to try next; but
-    at a large δ some ρ remains however small ε is, and it may be that nothing fits. What was searched is kept, and does
-    not depend on the ε that was asked for: all refusals of a ledger at one δ are explained by one search.
+    It starts at the ε of the question. ρ mostly grows nearly with ε², so each trial tells closely where to try next.
+    But at a large δ some ρ remains however small ε is, and it may be that nothing fits. What was searched is kept, and
+    does not depend on the ε that was asked for: all refusals of a ledger at one δ are explained by one search.
     """
     if most is not None and _at_most(_rho(question, mechanism, most), rho_left):
         return most
