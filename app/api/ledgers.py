@@ -32,7 +32,7 @@ def create_ledger(
     With `contributions` it also bounds what one person contributes to all its sketches together.
     """
     bound = body.contributions.contributions() if body.contributions else None
-    ledger, created = manage_ledgers.create_ledger(app, name, body.accountant, body.total(), bound)
+    ledger, created = manage_ledgers.create_ledger(app, name, body.accountant, body.total(), bound, by=caller.key_id)
     response.status_code = 201 if created else 200
     return LedgerOut.of(ledger)
 
@@ -49,7 +49,7 @@ def set_budget(name: LedgerName, body: BudgetChangeIn, app: AppContext, caller: 
     At a `zcdp` ledger the total is what is proven. If it is raised after a release, what it allows from then on adds to
     the guarantee; if it is lowered, the guarantee stays as it was. The report says what holds.
     """
-    return LedgerOut.of(manage_ledgers.set_budget(app, name, body.total(), body.reason))
+    return LedgerOut.of(manage_ledgers.set_budget(app, name, body.total(), body.reason, by=caller.key_id))
 
 
 @router.get("/v1/ledgers", responses=responses())

@@ -153,7 +153,12 @@ class SketchOut(BaseModel):
     family: str = Field(description="How it was built, which decides what may release it", examples=["stream"])
     universe_size: int | None = Field(description="How many keys are possible; null if undeclared", examples=[None])
     ledger: LedgerOut = Field(description="The ledger of its own events")
-    ledgers: list[str] = Field(description="All ledgers whose data it holds; each pays for a release", examples=[["a"]])
+    ledgers: list[str] = Field(
+        description="Ledgers whose data it holds; each pays for a release. By name, and of more than 100 the 100 that "
+        "were made first",
+        examples=[["a"]],
+    )
+    ledger_count: int = Field(description="How many ledgers there are whose data it holds", examples=[1])
     created_at: datetime
     closed_at: datetime | None = Field(description="null while it takes events", examples=[None])
     not_covered: str | None = Field(
@@ -174,6 +179,7 @@ class SketchOut(BaseModel):
             universe_size=sketch.universe_size,
             ledger=LedgerOut.of(sketch.ledger),
             ledgers=sketch.ledgers,
+            ledger_count=sketch.ledger_count,
             created_at=sketch.created_at,
             closed_at=sketch.closed_at,
             not_covered=sketch.not_covered,

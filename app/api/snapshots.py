@@ -99,10 +99,10 @@ def create_snapshot(
 
     With an `Idempotency-Key`, a repeated request gets the same snapshot, without new noise or charge. A release that
     the budget does not cover is refused with 409 and charges nothing. So does 503 `overloaded`: other releases are
-    running, send it again after `Retry-After`.
+    running, or the sketch is being merged again and again; send it again after `Retry-After`.
     """
     claim = claim_of(caller, "snapshot", name, idempotency_key, body.model_dump_json().encode())
-    snapshot = release_snapshot(app, name, body.terms(), body.mechanism, claim)
+    snapshot = release_snapshot(app, name, body.terms(), body.mechanism, claim, by=caller.key_id)
     response.headers["Location"] = f"/v1/snapshots/{snapshot.id}"
     return SnapshotOut.of(snapshot)
 

@@ -108,6 +108,13 @@ def _row(sketch: dict[str, Any]) -> list[object]:
     ]
 
 
+def _payers(sketch: dict[str, Any]) -> list[str]:
+    """Their names; the service names a hundred at most."""
+    names: list[str] = sketch["ledgers"]
+    more = sketch.get("ledger_count", len(names)) - len(names)
+    return [*names, f"and {more} more"] if more else names
+
+
 def _facts(sketch: dict[str, Any]) -> str:
     ledger = sketch["ledger"]
     return facts(
@@ -119,7 +126,7 @@ def _facts(sketch: dict[str, Any]) -> str:
             "not covered": sketch.get("not_covered"),
             "possible keys": sketch["universe_size"],
             "kind": sketch["family"],
-            "paid by": sketch["ledgers"],
+            "paid by": _payers(sketch),
             "budget": f"{amount(ledger['total'])} ({ledger['accountant']})",
             "left": amount(ledger["remaining"]),
             "created": moment(sketch["created_at"]),

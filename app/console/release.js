@@ -121,11 +121,13 @@ function tooLow({ noise_low: noise, sketch_low: sketch }) {
 }
 
 function question(sketch, offer) {
-  const payers = sketch.ledgers.length === 1 ? "the ledger" : "each of the ledgers";
+  const payers = sketch.ledger_count === 1 ? "the ledger" : "each of the ledgers";
+  const more = sketch.ledger_count - sketch.ledgers.length;
+  const names = sketch.ledgers.join(", ") + (more ? ` and ${count(more)} more` : "");
   return {
     title: `Release ${sketch.name}?`,
     lines: [
-      `This charges ${amount(offer.charge)} to ${payers} ${sketch.ledgers.join(", ")}, for good.`,
+      `This charges ${amount(offer.charge)} to ${payers} ${names}, for good.`,
       "The snapshot is stored and free to read from then on.",
     ],
     action: `Charge ${amount(offer.charge)}`,

@@ -30,6 +30,8 @@ export async function sketchView(name) {
 function about(sketch) {
   const link = (ledger) => make("a", { href: `#/ledgers/${ledger}` }, ledger);
   const ledgers = sketch.ledgers.flatMap((ledger, at) => (at ? [", ", link(ledger)] : [link(ledger)]));
+  const more = sketch.ledger_count - sketch.ledgers.length;
+  if (more) ledgers.push(` and ${more} more`);
   return [
     sketch.description ? make("p", { class: "lead" }, sketch.description) : null,
     tags(sketch),
@@ -38,7 +40,7 @@ function about(sketch) {
       "Budget",
       gauges(sketch.ledger),
       facts([
-        [sketch.ledgers.length > 1 ? "Ledgers, each of which pays" : "Ledger", make("span", null, ...ledgers)],
+        [sketch.ledger_count > 1 ? "Ledgers, each of which pays" : "Ledger", make("span", null, ...ledgers)],
         ["Accountant", sketch.ledger.accountant],
         ["More releases like the last", sketch.ledger.releases_like_the_last],
         ["Made", moment(sketch.created_at)],

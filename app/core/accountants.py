@@ -65,6 +65,9 @@ class Accountant(Protocol):
     def largest_epsilon(self, left: Price, cost: Cost) -> int:
         """The largest ε, in units, of a release that enters by its ε and fits beside the δ of this cost; 0 if none."""
 
+    def largest_rho(self, left: Price) -> Fraction | None:
+        """The largest ρ that fits, where it is counted; None where it is not."""
+
     def rho(self, price: Price) -> str | None:
         """The amount in ρ, where it is counted so."""
 
@@ -83,6 +86,9 @@ class Basic:
 
     def largest_epsilon(self, left: Price, cost: Cost) -> int:
         return left.main if cost.delta_units <= left.delta else 0
+
+    def largest_rho(self, left: Price) -> Fraction | None:
+        return None
 
     def rho(self, price: Price) -> str | None:
         return None
@@ -116,6 +122,9 @@ class Zcdp:
     def largest_epsilon(self, left: Price, cost: Cost) -> int:
         """ε²/2 ≤ ρ."""
         return isqrt(2 * left.main * _EPSILON**2 // _RHO) if cost.delta_units <= left.delta else 0
+
+    def largest_rho(self, left: Price) -> Fraction | None:
+        return Fraction(left.main, _RHO)
 
     def rho(self, price: Price) -> str | None:
         return decimal_string(price.main, RHO_DIGITS)

@@ -16,7 +16,7 @@ small beside δ. Every λ gives a valid bound; a good one gives a close one.
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,8 +118,11 @@ def _normal(rho: float, step: float, tilt: float) -> tuple[int, NDArray[np.float
     return first + 1, np.maximum(probability, 0.0), 1e-17
 
 
-def epsilon_of(releases: Iterable[Release], delta: float) -> float:
-    """An ε at which all of them together are (ε, δ)-private; infinite where none is found, as at a δ below theirs."""
+def epsilon_of(releases: Iterable[Release] | Mapping[Release, int], delta: float) -> float:
+    """An ε at which all of them together are (ε, δ)-private; infinite where none is found, as at a δ below theirs.
+
+    The releases one by one, or how many there are of each.
+    """
     counted = Counter(releases)
     if not counted:
         return 0.0

@@ -1,41 +1,48 @@
 """Noise on every key of a universe, without a draw for every key.
 
 Every key x of a universe of size d gets c_x + ζ_x, ζ discrete Laplace, and those at or above a cut-off are kept. Keys
-with a counter are drawn one by one. Of the u others, each is kept with probability q = Pr[ζ ≥ cut-off], independently:
-so how many are kept is Binomial(u, q), which ones is uniform, and by how much each passes the cut-off is geometric,
-which is the law of ζ − 1 given ζ ≥ 1. Each of the three is drawn exactly, so the result has the law of d draws.
+with a counter are drawn one by one. The others have c_x = 0: each is kept with probability q = Pr[ζ ≥ cut-off],
+independently. To draw these, all d keys are treated as if none had a counter. How many are kept is then Binomial(d, q),
+which ones is uniform, and by how much each passes the cut-off is geometric, which is the law of ζ − 1 given ζ ≥ 1. Of
+the keys kept so, those with a counter are left out again. They were kept independently of the others, so leaving them
+out does not change the law of the others. Each of the three is drawn exactly, so the result has the law of d draws.
+
+So nothing that is drawn depends on which keys have a counter, or on how many. On average less than one key is kept by
+its noise alone, if the cut-off makes that rare (`calibrate` of the mechanisms does).
 """
 
-from collections.abc import Iterator
 from decimal import Context, Decimal, localcontext
 
 from app.core.histogram import Counts
-from app.core.noise import Below, Sampler, geometric
+from app.core.noise import Below, Sampler, geometric, padded
 from app.core.universe import Universe
 
 
 def noisy_everywhere(
-    counters: Counts, universe: Universe, scale: float, cutoff: int, sample: Sampler, below: Below
+    counters: Counts, universe: Universe, scale: float, cutoff: int, sample: Sampler, below: Below, *, most_keys: int
 ) -> dict[str, int]:
-    """The noisy values of all keys of the universe that are at least the cut-off, which must be positive."""
-    stored = sorted(counters)
-    draws = sample(scale, len(stored))
-    noisy = {key: counters[key] + draw for key, draw in zip(stored, draws, strict=True)}
-    kept = {key: value for key, value in noisy.items() if value >= cutoff}
-    others = binomial_of_tail(universe.size - len(stored), scale, cutoff, below)
-    for key in _unstored(counters, universe, others, below):
-        kept[key] = cutoff + geometric(scale, sample)
-    return kept
+    """The noisy values of all keys of the universe that are at least the cut-off, which must be positive.
+
+    At most `most_keys` have a counter. So many values are drawn for them (`padded`), however many there are.
+    """
+    draws = sample(scale, padded(len(counters), most_keys))
+    alone = _kept_by_noise_alone(universe, scale, cutoff, sample, below)
+    noisy = {key: counters[key] + draw for key, draw in zip(sorted(counters), draws, strict=False)}
+    stored = {key: value for key, value in noisy.items() if value >= cutoff}
+    return stored | {key: value for key, value in alone.items() if key not in counters}
 
 
-def _unstored(counters: Counts, universe: Universe, number: int, below: Below) -> Iterator[str]:
-    """So many different keys without a counter, all choices equally likely."""
-    chosen: set[str] = set()
-    while len(chosen) < number:
+def _kept_by_noise_alone(
+    universe: Universe, scale: float, cutoff: int, sample: Sampler, below: Below
+) -> dict[str, int]:
+    """What is kept, with its value, where no key has a counter. A key that is named again is not counted again."""
+    number = binomial_of_tail(universe.size, scale, cutoff, below)
+    kept: dict[str, int] = {}
+    while len(kept) < number:
         key = universe.key(below(universe.size))
-        if key not in counters and key not in chosen:
-            chosen.add(key)
-            yield key
+        if key not in kept:
+            kept[key] = cutoff + geometric(scale, sample)
+    return kept
 
 
 _DIGITS = 60

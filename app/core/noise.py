@@ -8,11 +8,12 @@ Laplace draw did, `unbounded` continues it.
 
 import math
 import secrets
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import opendp.prelude as dp
 
@@ -105,30 +106,6 @@ def discrete_gaussian(scale: float, size: int) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
-    """Draws that a release will want: how many, of which law."""
-
-    law: Literal["laplace", "gaussian"]
-    scale: float
-    size: int
-
-
-class _Stock:
-    """Draws made ahead. They are independent and alike, so it does not matter which a call gets; each is used once."""
-
-    def __init__(self, sample: Sampler, scale: float, size: int) -> None:
-        self._sample = sample
-        self._scale = scale
-        self._drawn = sample(scale, size)
-
-    def __call__(self, scale: float, size: int) -> list[int]:
-        if scale != self._scale:
-            return self._sample(scale, size)
-        taken, self._drawn = self._drawn[:size], self._drawn[size:]
-        return taken + self._sample(scale, size - len(taken)) if len(taken) < size else taken
-
-
-@dataclass(frozen=True, slots=True)
 class Noise:
     """All randomness that a release may use."""
 
@@ -136,11 +113,53 @@ class Noise:
     gaussian: Sampler
     below: Below
 
-    def stocked(self, wanted: Draws) -> "Noise":
-        """With these draws made now, for one release: 65,536 take most of a second, and others wait for its lock."""
-        if wanted.law == "laplace":
-            return replace(self, laplace=_Stock(self.laplace, wanted.scale, wanted.size))
-        return replace(self, gaussian=_Stock(self.gaussian, wanted.scale, wanted.size))
+
+MOST_HIDDEN = 100_000  # draws; more than a stream or a compact sketch can have keys
+
+
+def padded(stored: int, most: int) -> int:
+    """How many draws to make for so many keys, of which there are at most `most`: that many, so that it does not tell
+    how many there are. A sum of very many sources hides less: from 100,000 keys on, a draw for each that is there."""
+    return max(stored, min(most, MOST_HIDDEN))
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Noted(Generic[P, T]):
+    """Draws of one kind: `make` makes and notes them, `give` gives them out in the same order, each once."""
+
+    def __init__(self, draw: Callable[P, T]) -> None:
+        self._draw = draw
+        self._noted: deque[tuple[object, deque[T]]] = deque()  # what was asked, and the answers to that, in a row
+
+    def make(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        if not self._noted or self._noted[-1][0] != args:
+            self._noted.append((args, deque()))
+        made = self._draw(*args, **kwargs)
+        self._noted[-1][1].append(made)
+        return made
+
+    def give(self, *args: P.args, **_kwargs: P.kwargs) -> T:
+        asked, answers = self._noted[0] if self._noted else (None, None)
+        if asked != args or answers is None:
+            raise RuntimeError("a release asked for draws that were not made ahead")
+        given = answers.popleft()
+        if not answers:
+            self._noted.popleft()
+        return given
+
+
+def draw_ahead(noise: Noise, rehearse: Callable[[Noise], object]) -> Noise:
+    """Make every draw that a rehearsal asks for, now. What is returned gives these out again, each once, and no other.
+
+    For a release that must not draw while it holds a lock: it is rehearsed first, on nothing, and then asks for the
+    same. It gets the law that it would get by drawing: the draws are independent of what it is run on.
+    """
+    laplace, gaussian, below = _Noted(noise.laplace), _Noted(noise.gaussian), _Noted(noise.below)
+    rehearse(Noise(laplace.make, gaussian.make, below.make))
+    return Noise(laplace.give, gaussian.give, below.give)
 
 
 SYSTEM_NOISE = Noise(discrete_laplace, discrete_gaussian, secrets.randbelow)

@@ -4,7 +4,7 @@ This is also the one place that says which family of sketch may be released with
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
@@ -17,7 +17,7 @@ from app.core.mechanisms.laplace_compact import LaplaceCompact
 from app.core.mechanisms.pmg import Pmg
 from app.core.mechanisms.reduced_approx import ReducedApprox
 from app.core.mechanisms.reduced_pure import ReducedPure
-from app.core.noise import Draws, Noise
+from app.core.noise import Noise, draw_ahead
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
@@ -25,7 +25,6 @@ from app.core.sketches.summed import SummedSketch
 from app.core.universe import Universe
 
 AUTO = "auto"
-_MOST_AHEAD = 100_000  # draws, about a second
 
 Family = Literal["stream", "compact", "summed"]
 Calibrated = Pmg | ReducedApprox | ReducedPure | Gshm | LaplaceCompact
@@ -58,10 +57,9 @@ class Offer:
     error_bound: ErrorBound
     smallest_likely_count: int
 
-    def at(self, epsilon_units: int) -> "Offer":
-        """The same release at another ε."""
-        cost = Cost(epsilon_units, self.question.cost.delta_units)
-        return choose(replace(self.question, cost=cost), self.mechanism)
+    @property
+    def is_gaussian(self) -> bool:
+        return isinstance(self.calibrated, Gshm)
 
     @property
     def rho(self) -> Fraction:
@@ -118,13 +116,15 @@ def released(offer: Offer, sketch: Sketch, universe: Universe | None, noise: Noi
     raise NoMechanism(f"{offer.mechanism} cannot release this sketch.")
 
 
-def draws(offer: Offer) -> Draws:
-    """What `released` will draw, whatever the sketch holds; a mechanism may draw a little more."""
-    match offer.calibrated:
-        case Gshm() as mechanism:
-            return Draws("gaussian", mechanism.sigma * mechanism.lattice, mechanism.k)
-        case mechanism:
-            return Draws("laplace", mechanism.scale, min(mechanism.k * offer.question.sources, _MOST_AHEAD) + 1)
+def draw_for(offer: Offer, universe: Universe | None, noise: Noise) -> Noise:
+    """Make every draw that `released` will ask for, and return noise that gives these out, each once.
+
+    For a stream or a compact sketch. What a mechanism asks of those depends on public parameters, never on what they
+    hold: k + 1 draws, as many coins, and a few for keys that noise alone lifts. So an empty one asks for the same.
+    """
+    k = offer.question.k
+    empty = StreamSketch.empty(k) if offer.question.family == "stream" else CompactSketch.empty(k)
+    return draw_ahead(noise, lambda noted: released(offer, empty, universe, noted))
 
 
 def _pmg(question: Question) -> Offer:

@@ -8,12 +8,27 @@ allowed from then on.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Protocol
 
 from app.core.accountants import Accountant, Price
 from app.core.budget import Budget
-from app.core.chain import Entry
 
 _NOTHING = Price(0, 0)
+
+
+class Line(Protocol):
+    """What must be known of an entry of a ledger."""
+
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def epsilon_units(self) -> int: ...
+    @property
+    def delta_units(self) -> int: ...
+    @property
+    def price(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +66,7 @@ class _Phase:
         return accountant.converted(self.total, self.limit.minus(self.paid))
 
 
-def proven(accountant: Accountant, entries: Iterable[Entry]) -> Proven:
+def proven(accountant: Accountant, entries: Iterable[Line]) -> Proven:
     """What these entries of one ledger, from the first on, prove."""
     total, paid = Budget(0, 0), _NOTHING
     phases: list[_Phase] = []

@@ -72,3 +72,8 @@ def as_document(universe: Universe) -> dict[str, Any]:
 
 def of_document(document: dict[str, Any]) -> Universe:
     return of_values(document["values"]) if "values" in document else of_range(*document["range"])
+
+
+def size_of_document(document: dict[str, Any]) -> int:
+    """The same as `of_document(document).size`, without sorting: what is stored names each value once."""
+    return len(document["values"]) if "values" in document else of_range(*document["range"]).size

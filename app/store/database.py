@@ -36,9 +36,14 @@ class Database:
         self._writers = Lock() if self.kind is sqlite else None
 
     @contextmanager
-    def reading(self) -> Iterator[Session]:
-        """A session that must not write."""
+    def reading(self, *, one_moment: bool = False) -> Iterator[Session]:
+        """A session that must not write. Of one moment: all its statements see the database as it was at the first.
+
+        On SQLite they always do; PostgreSQL shows each statement what was committed before it, if it is not told.
+        """
         with _translated(self.engine.dialect), self._reading.begin() as session:
+            if one_moment and self.kind is postgresql:
+                session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
             yield session
 
     @contextmanager

@@ -33,8 +33,21 @@ def page(session: Session, after: str, limit: int) -> Sequence[KeyRow]:
     return session.scalars(select(KeyRow).where(KeyRow.id > after).order_by(KeyRow.id).limit(limit)).all()
 
 
-def revoke(session: Session, key_id: str, now: datetime) -> None:
-    row = find(session, key_id)
+def hold_valid(session: Session, key_id: str) -> bool:
+    """Whether the key is not revoked; it then stays so until the commit, because whoever revokes it waits for us."""
+    query = select(KeyRow.id).where(KeyRow.id == key_id, KeyRow.revoked_at.is_(None)).with_for_update(read=True)
+    return session.connection().execute(query).first() is not None
+
+
+def lock(session: Session, key_ids: Collection[str]) -> dict[str, KeyRow]:
+    """The keys, held until the commit, in the order of their ids, so that two callers cannot wait for each other."""
+    query = select(KeyRow).where(KeyRow.id.in_(key_ids)).order_by(KeyRow.id)
+    rows = session.scalars(query.with_for_update().execution_options(populate_existing=True))
+    return {row.id: row for row in rows}
+
+
+def revoke(session: Session, row: KeyRow | None, now: datetime) -> None:
+    """Revoke the locked key."""
     if row is None or row.revoked_at is not None:
         raise UnknownKey("There is no such key, or it is revoked already.")
     row.revoked_at = now

@@ -1,20 +1,25 @@
 """Ledgers and their entries. Every change of a ledger goes through `_append`, together with its entry."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
-from sqlalchemy import select, update
+from sqlalchemy import Select, Text, case, cast, select, update
 from sqlalchemy.orm import Session
 
+from app.core.account import Account
 from app.core.accountants import ACCOUNTANTS, Accountant, Price
-from app.core.budget import EPSILON_DIGITS, Budget, decimal_string
+from app.core.budget import Budget
 from app.core.chain import START, Entry
-from app.core.errors import BudgetExhausted, Unavailable, UnknownLedger
+from app.core.errors import Unavailable, UnknownLedger
+from app.core.mechanisms import gshm
 from app.core.people import Unit
 from app.core.planner import Offer
 from app.store.rows import inserted, like
-from app.store.tables import EntryRow, LedgerRow
+from app.store.tables import EntryRow, LedgerRow, LineageRow
+
+_AT_ONCE = 1000  # entries of a report in memory
 
 
 def create(session: Session, name: str, accountant_name: str, total: Budget, now: datetime) -> bool:
@@ -56,6 +61,10 @@ def read(session: Session, ledger_id: int) -> LedgerRow:
     return session.scalars(select(LedgerRow).where(LedgerRow.id == ledger_id)).one()
 
 
+def read_all(session: Session, ledger_ids: Collection[int]) -> Sequence[LedgerRow]:
+    return session.scalars(select(LedgerRow).where(LedgerRow.id.in_(ledger_ids))).all()
+
+
 def page(session: Session, pattern: str, after: str, limit: int) -> Sequence[LedgerRow]:
     query = select(LedgerRow).where(LedgerRow.name > after, like(LedgerRow.name, pattern))
     return session.scalars(query.order_by(LedgerRow.name).limit(limit)).all()
@@ -67,6 +76,26 @@ def lock(session: Session, ledger_ids: Sequence[int]) -> Sequence[LedgerRow]:
     return session.scalars(query.with_for_update().execution_options(populate_existing=True)).all()
 
 
+def payers(session: Session, sketch_id: int) -> Sequence[LedgerRow]:
+    """The ledgers whose data the sketch holds."""
+    return session.scalars(_payers(sketch_id)).all()
+
+
+def lock_payers(session: Session, sketch_id: int) -> Sequence[LedgerRow]:
+    """The same, held until the commit, in the order of `lock`. The sketch is held too, so no merge adds to them."""
+    held = _payers(sketch_id).with_for_update(of=LedgerRow).execution_options(populate_existing=True)
+    return session.scalars(held).all()
+
+
+def _payers(sketch_id: int) -> Select[LedgerRow]:
+    joined = select(LedgerRow).join(LineageRow, LineageRow.ledger_id == LedgerRow.id)
+    return joined.where(LineageRow.sketch_id == sketch_id).order_by(LedgerRow.id)
+
+
+def account(row: LedgerRow) -> Account:
+    return Account(row.name, accountant(row), row.total, row.paid, row.left)
+
+
 @dataclass(frozen=True, slots=True)
 class Payment:
     """What one ledger paid for a release, and what it had left after."""
@@ -76,18 +105,26 @@ class Payment:
     remaining: dict[str, str]
 
 
-def charge(session: Session, ledger_ids: Sequence[int], offer: Offer, snapshot_id: str, now: datetime) -> list[Payment]:
-    """Pay from every ledger, or raise BudgetExhausted and pay from none."""
-    rows = lock(session, ledger_ids)
-    if not rows or len(rows) != len(set(ledger_ids)):
-        raise RuntimeError("a sketch without all its ledgers cannot be released")
-    if not all(row.left.covers(price_at(row, offer)) for row in rows):
-        raise _exhausted(rows, offer)
+class NotCovered(Exception):
+    """Some of the ledgers cannot pay. Say why after the transaction: what would fit may take long to find."""
+
+    def __init__(self, accounts: Sequence[Account], offer: Offer) -> None:
+        self.accounts, self.offer = accounts, offer
+
+
+def charge(session: Session, sketch_id: int, offer: Offer, snapshot_id: str, now: datetime) -> list[Payment]:
+    """Pay from every ledger whose data the sketch holds, or raise NotCovered and pay from none."""
+    rows = lock_payers(session, sketch_id)
+    if not rows:
+        raise RuntimeError("a sketch without its ledgers cannot be released")
+    accounts = [account(row) for row in rows]
+    if not all(each.covers(offer) for each in accounts):
+        raise NotCovered(accounts, offer)
     return sorted((_pay(session, row, offer, snapshot_id, now) for row in rows), key=lambda payment: payment.ledger)
 
 
 def _pay(session: Session, row: LedgerRow, offer: Offer, snapshot_id: str, now: datetime) -> Payment:
-    price = price_at(row, offer)
+    price = account(row).price(offer)
     entry = Entry(
         ledger=row.name,
         sequence=row.entries + 1,
@@ -112,18 +149,13 @@ def accountant(row: LedgerRow) -> Accountant:
     return ACCOUNTANTS[row.accountant]
 
 
-def price_at(row: LedgerRow, offer: Offer) -> Price:
-    """What the release would cost at this ledger."""
-    return accountant(row).price(offer.cost, offer.rho)
-
-
 def spent(row: LedgerRow) -> Budget:
     """What the ledger has paid, as (ε, δ). A guarantee for `basic`, for `zcdp` bookkeeping (`core/proven.py`)."""
     return accountant(row).converted(row.total, row.paid)
 
 
 def remaining(row: LedgerRow) -> Budget:
-    return row.total.minus(spent(row))
+    return account(row).remaining()
 
 
 def set_total(session: Session, row: LedgerRow, total: Budget, *, kind: str, reason: str, now: datetime) -> None:
@@ -211,41 +243,43 @@ def _moment(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _exhausted(rows: Sequence[LedgerRow], offer: Offer) -> BudgetExhausted:
-    by_name = sorted(rows, key=lambda row: row.name)
-    return BudgetExhausted(
-        requested=offer.cost.as_strings(),
-        remaining=[{"ledger": row.name, **remaining(row).as_strings()} for row in by_name],
-        largest_epsilon=decimal_string(_largest_epsilon(rows, offer), EPSILON_DIGITS),
-        blocking=[row.name for row in by_name if not row.left.covers(price_at(row, offer))],
-    )
-
-
-def _largest_epsilon(rows: Sequence[LedgerRow], offer: Offer) -> int:
-    """The largest ε, in units, that every ledger covers at this δ and with this mechanism.
-
-    A release that enters by its ε is solved for. Gaussian noise enters by its ρ, which is found by trying; then the
-    answer fits, and is within a thousandth of the largest that does.
-    """
-    fits = min(accountant(row).largest_epsilon(row.left, offer.cost) for row in rows)
-    if fits == 0 or offer.rho == offer.cost.epsilon**2 / 2:
-        return fits
-    too_large = offer.cost.epsilon_units
-    while too_large - fits > max(1, fits // 1000):
-        middle = (fits + too_large) // 2
-        tried = offer.at(middle)
-        covered = all(row.left.covers(price_at(row, tried)) for row in rows)
-        fits, too_large = (middle, too_large) if covered else (fits, middle)
-    return fits
-
-
 def entries(session: Session, ledger_id: int, after: int, limit: int | None = None) -> Sequence[EntryRow]:
     query = select(EntryRow).where(EntryRow.ledger_id == ledger_id, EntryRow.sequence > after)
     return session.scalars(query.order_by(EntryRow.sequence).limit(limit)).all()
 
 
-def last_release(session: Session, ledger_id: int) -> Price | None:
-    """What the newest release cost."""
-    query = select(EntryRow).where(EntryRow.ledger_id == ledger_id, EntryRow.kind == "release")
-    row = session.scalar(query.order_by(EntryRow.sequence.desc()).limit(1))
-    return None if row is None else Price(row.price, row.delta)
+_GAUSSIAN = case((EntryRow.mechanism == gshm.NAME, cast(EntryRow.parameters, Text)))
+_LINE = (EntryRow.sequence, EntryRow.kind, EntryRow.epsilon, EntryRow.delta, EntryRow.price, _GAUSSIAN)
+
+
+class Line(NamedTuple):
+    """What a report needs of an entry."""
+
+    sequence: int
+    kind: str
+    epsilon_units: int
+    delta_units: int
+    price: int
+    gaussian: str | None  # the parameters of Gaussian noise, as JSON
+
+
+def lines(session: Session, ledger_id: int, until: int) -> Iterator[Line]:
+    """The entries up to this one, in order, read by one statement and a few at a time: there may be very many."""
+    query = select(*_LINE).where(EntryRow.ledger_id == ledger_id, EntryRow.sequence <= until)
+    rows = session.connection().execute(query.order_by(EntryRow.sequence), execution_options={"yield_per": _AT_ONCE})
+    return map(Line._make, rows)
+
+
+def last_releases(session: Session, ledger_ids: Sequence[int]) -> dict[int, Price]:
+    """What the newest release of each ledger cost, where there is one. One statement, which reads no other entries."""
+    newest = (
+        select(EntryRow.number)
+        .where(EntryRow.ledger_id == LedgerRow.id, EntryRow.kind == "release")
+        .order_by(EntryRow.sequence.desc())
+        .limit(1)
+        .correlate(LedgerRow)
+        .scalar_subquery()
+    )
+    found = select(LedgerRow.id, newest.label("number")).where(LedgerRow.id.in_(ledger_ids)).subquery()
+    query = select(EntryRow.ledger_id, EntryRow.price, EntryRow.delta).join(found, found.c.number == EntryRow.number)
+    return {ledger_id: Price(main, delta) for ledger_id, main, delta in session.connection().execute(query)}

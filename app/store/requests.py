@@ -21,8 +21,17 @@ def claim(session: Session, claim: Claim, now: datetime) -> RequestRow | None:
     values = {"claim": claim.key, "fingerprint": claim.fingerprint, "created_at": now}
     if inserted(session, RequestRow, values):
         return None
-    earlier = session.scalars(select(RequestRow).where(RequestRow.claim == claim.key)).one()
-    require_same(claim, earlier.fingerprint)
+    earlier = find(session, claim)
+    if earlier is None:
+        raise RuntimeError("a claim that is taken is not there")
+    return earlier
+
+
+def find(session: Session, claim: Claim) -> RequestRow | None:
+    """The earlier request that holds the key, if there is one; KeyReused if it asked for something else."""
+    earlier = session.scalar(select(RequestRow).where(RequestRow.claim == claim.key))
+    if earlier is not None:
+        require_same(claim, earlier.fingerprint)
     return earlier
 
 

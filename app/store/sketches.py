@@ -1,17 +1,20 @@
 """Sketches: their public parameters, and whose data they hold. What is in them: `states.py`."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from app.core.errors import UnknownSketch
 from app.core.people import Enforcement, Unit
-from app.core.universe import Universe, as_document, of_document
+from app.core.universe import Universe, as_document, of_document, size_of_document
 from app.store import states
 from app.store.rows import inserted, like
-from app.store.tables import LineageRow, OriginRow, SketchRow
+from app.store.tables import LedgerRow, LineageRow, OriginRow, SketchRow
+
+MOST_NAMED = 100  # ledgers of a sketch
 
 
 def create(
@@ -95,6 +98,33 @@ def ledger_ids(session: Session, row: SketchRow) -> list[int]:
     return list(session.scalars(select(LineageRow.ledger_id).where(LineageRow.sketch_id == row.id)))
 
 
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """The ledgers whose data a sketch holds: how many, and the names of the oldest `MOST_NAMED` of them."""
+
+    count: int
+    names: list[str]
+
+
+def lineages(session: Session, sketch_ids: Sequence[int]) -> dict[int, Lineage]:
+    """For each of the sketches, in one statement that reads no more ledgers than are named."""
+    own = select(LineageRow.ledger_id).where(LineageRow.sketch_id == SketchRow.id).correlate(SketchRow)
+    beyond = own.order_by(LineageRow.ledger_id).offset(MOST_NAMED).limit(1).scalar_subquery()
+    count = own.with_only_columns(func.count()).scalar_subquery()
+    sizes = select(SketchRow.id, count.label("count"), beyond.label("beyond")).where(SketchRow.id.in_(sketch_ids))
+    held = sizes.limit(len(sketch_ids)).subquery()  # with a limit it is worked out once, and not for every ledger
+    named = or_(held.c.beyond.is_(None), LineageRow.ledger_id < held.c.beyond)
+    query = (
+        select(held.c.id, held.c.count, LedgerRow.name)
+        .join(LineageRow, and_(LineageRow.sketch_id == held.c.id, named))
+        .join(LedgerRow, LedgerRow.id == LineageRow.ledger_id)
+    )
+    found: dict[int, Lineage] = {}
+    for sketch_id, number, name in session.connection().execute(query.order_by(LedgerRow.name)):
+        found.setdefault(sketch_id, Lineage(number, [])).names.append(name)
+    return found
+
+
 def origin_names(session: Session, row: SketchRow) -> set[str]:
     """The sketches whose own events the sketch holds, itself included."""
     query = select(SketchRow.name).join(OriginRow, OriginRow.origin_id == SketchRow.id)
@@ -114,6 +144,10 @@ def page(session: Session, pattern: str, after: str, limit: int) -> Sequence[Ske
         SketchRow.name > after, like(SketchRow.name, pattern), SketchRow.deleted_at.is_(None)
     )
     return session.scalars(query.order_by(SketchRow.name).limit(limit)).all()
+
+
+def universe_size(row: SketchRow) -> int | None:
+    return None if row.universe is None else size_of_document(row.universe)
 
 
 def universe(row: SketchRow) -> Universe | None:

@@ -58,6 +58,7 @@ _HELD = (
     .where(SketchRow.name == bindparam("name"))
     .with_for_update(of=StateRow)
 )
+_TOKEN = select(StateRow.token).where(StateRow.sketch_id == bindparam("sketch"))
 _WRITE = (
     update(StateRow)
     .where(StateRow.sketch_id == bindparam("sketch"))
@@ -90,6 +91,12 @@ def lock(session: Session, name: str) -> Held | None:
 def read(session: Session, sketch_id: int) -> bytes | None:
     """As it is stored: `core/sketches/state.py` says how."""
     return parts.read(session, sketch_id)
+
+
+def token(session: Session, sketch_id: int) -> int | None:
+    """It changes whenever the state does; None where there is none."""
+    found: int | None = session.connection().execute(_TOKEN, {"sketch": sketch_id}).scalar()
+    return found
 
 
 def write(session: Session, sketch_id: int, stored: bytes, *, over: bytes | None) -> Written:

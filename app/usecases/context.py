@@ -1,13 +1,25 @@
 """What every use case needs: the database, the noise, the clock. Chosen once, in `main.py`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING
 
+from sqlalchemy.orm import Session
+
+from app.core.errors import Unauthenticated
 from app.core.noise import Noise
+from app.core.recent import Recent
+from app.store import keys
 from app.store.database import Database
 from app.store.hot import HotSketches
 from app.store.user_key import UserKey
+
+if TYPE_CHECKING:
+    from app.usecases.report_ledger import Report
+
+_MOST_REPORTS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +32,20 @@ class Context:
     user_key: UserKey = field(repr=False)
     max_k: int
     max_items: int
+    reports: "Recent[tuple[str, bytes], Report]" = field(default_factory=lambda: Recent(_MOST_REPORTS), repr=False)
+
+    @contextmanager
+    def writing(self, key_id: str | None) -> Iterator[Session]:
+        """A transaction for a caller. It is rolled back if the caller's key was revoked while it waited or worked.
+
+        The caller was recognised before, perhaps long before: there may be a queue. So the key is asked for last, when
+        nothing is left to wait for. `key_id` is None for the key that the environment gives, which is never revoked.
+        """
+        with self.database.writing() as session:
+            yield session
+            if key_id is not None and not keys.hold_valid(session, key_id):
+                raise revoked()
+
+
+def revoked() -> Unauthenticated:
+    return Unauthenticated("The key is revoked. Send a valid one.")

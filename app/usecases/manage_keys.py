@@ -14,7 +14,7 @@ from app.core.access import EVERYTHING, Principal, Scope
 from app.core.errors import Unauthenticated
 from app.store import keys
 from app.store.tables import KeyRow
-from app.usecases.context import Context
+from app.usecases.context import Context, revoked
 from app.usecases.paging import Page, paged
 
 _PREFIX = "dsk"  # so that secret scanners know one
@@ -41,8 +41,9 @@ class NewKey:
     secret: str = field(repr=False)
 
 
-def create_key(context: Context, name: str, scopes: Sequence[Scope], sketches: str) -> NewKey:
-    with context.database.writing() as session:
+def create_key(context: Context, name: str, scopes: Sequence[Scope], sketches: str, *, by: str | None = None) -> NewKey:
+    """Make a key, for the caller with the key `by`."""
+    with context.writing(by) as session:
         return _add(session, name, scopes, sketches, context.now())
 
 
@@ -78,9 +79,13 @@ def list_keys(context: Context, after: str | None, limit: int) -> Page[KeyView]:
         return paged([_view(row) for row in rows], limit, lambda last: last.id)
 
 
-def revoke_key(context: Context, key_id: str) -> None:
+def revoke_key(context: Context, key_id: str, *, by: str | None = None) -> None:
+    """Revoke a key, for the caller with the key `by`, which may be the same."""
     with context.database.writing() as session:
-        keys.revoke(session, key_id, context.now())
+        held = keys.lock(session, {key_id} if by is None else {key_id, by})
+        if by is not None and (by not in held or held[by].revoked_at is not None):
+            raise revoked()
+        keys.revoke(session, held.get(key_id), context.now())
 
 
 def authenticate(context: Context, secret: str) -> Principal:

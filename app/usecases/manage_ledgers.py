@@ -1,10 +1,12 @@
 """Make and read budgets."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from app.core.accountants import Price
 from app.core.budget import Budget
 from app.core.chain import Entry
 from app.core.errors import Conflict
@@ -47,10 +49,16 @@ class EntryView:
 
 
 def create_ledger(
-    context: Context, name: str, accountant: str, total: Budget, contributions: Contributions | None
+    context: Context,
+    name: str,
+    accountant: str,
+    total: Budget,
+    contributions: Contributions | None,
+    *,
+    by: str | None = None,
 ) -> tuple[LedgerView, bool]:
-    """The ledger, and whether it is new. Asking for an existing one in the same words is fine."""
-    with context.database.writing() as session:
+    """The ledger, and whether it is new, for the caller with the key `by`. Asking again in the same words is fine."""
+    with context.writing(by) as session:
         created = ledger.create(session, name, accountant, total, context.now())
         row = ledger.get(session, name)
         if created and contributions is not None:
@@ -80,7 +88,7 @@ def get_ledger(context: Context, name: str) -> LedgerView:
 def list_ledgers(context: Context, names: str, after: str | None, limit: int) -> Page[LedgerView]:
     with context.database.reading() as session:
         rows = ledger.page(session, names, after or "", limit + 1)
-        return paged([view(session, row) for row in rows], limit, lambda last: last.name)
+        return paged(views(session, rows), limit, lambda last: last.name)
 
 
 def list_entries(context: Context, name: str, after: int, limit: int) -> Page[EntryView]:
@@ -90,9 +98,9 @@ def list_entries(context: Context, name: str, after: int, limit: int) -> Page[En
         return paged(views, limit, lambda last: str(last.entry.sequence))
 
 
-def set_budget(context: Context, name: str, total: Budget, reason: str) -> LedgerView:
-    """Raise or lower the total, as an entry of its own; never below what is spent."""
-    with context.database.writing() as session:
+def set_budget(context: Context, name: str, total: Budget, reason: str, *, by: str | None = None) -> LedgerView:
+    """Raise or lower the total, as an entry of its own, for the caller with the key `by`. Never below what is spent."""
+    with context.writing(by) as session:
         (row,) = ledger.lock(session, [ledger.get(session, name).id])
         if not ledger.accountant(row).limit(total).covers(row.paid):
             raise Conflict("The budget cannot be lower than what is spent.")
@@ -101,7 +109,17 @@ def set_budget(context: Context, name: str, total: Budget, reason: str) -> Ledge
 
 
 def view(session: Session, row: LedgerRow) -> LedgerView:
-    last = ledger.last_release(session, row.id)
+    (only,) = views(session, [row])
+    return only
+
+
+def views(session: Session, rows: Sequence[LedgerRow]) -> list[LedgerView]:
+    """What is shown of each, with one statement for all of them."""
+    last = ledger.last_releases(session, [row.id for row in rows])
+    return [_view(row, last.get(row.id)) for row in rows]
+
+
+def _view(row: LedgerRow, last: Price | None) -> LedgerView:
     return LedgerView(
         name=row.name,
         accountant=row.accountant,

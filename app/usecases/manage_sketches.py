@@ -1,5 +1,6 @@
 """Make, read, close and delete sketches."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,6 +12,7 @@ from app.core.guarantee import NOT_COVERED
 from app.core.people import Enforcement, Fingerprints, Unit
 from app.core.universe import Universe
 from app.store import allowances, ledger, sketches, states
+from app.store.sketches import Lineage
 from app.store.tables import LedgerRow, SketchRow
 from app.usecases import manage_ledgers
 from app.usecases.context import Context
@@ -52,17 +54,18 @@ class SketchView:
     family: str
     universe_size: int | None
     ledger: LedgerView
-    ledgers: list[str]  # all whose data it holds
+    ledgers: list[str]  # the oldest of those whose data it holds, by name
+    ledger_count: int  # of all whose data it holds
     created_at: datetime
     closed_at: datetime | None
     not_covered: str | None  # by the guarantee of its snapshots
 
 
-def create_sketch(context: Context, name: str, spec: SketchSpec) -> tuple[SketchView, bool]:
-    """The sketch, and whether it is new. Asking for an existing one in the same words is fine."""
+def create_sketch(context: Context, name: str, spec: SketchSpec, *, by: str | None = None) -> tuple[SketchView, bool]:
+    """The sketch, and whether it is new, for the caller with the key `by`. Asking again in the same words is fine."""
     if spec.k > context.max_k:
         raise InvalidNumber(f"k may be at most {context.max_k} on this server.")
-    with context.database.writing() as session:
+    with context.writing(by) as session:
         created = sketches.find(session, name) is None and _insert(context, session, name, spec)
         row = sketches.find(session, name)
         if row is None:
@@ -137,21 +140,22 @@ def get_sketch(context: Context, name: str) -> SketchView:
 def list_sketches(context: Context, names: str, after: str | None, limit: int) -> Page[SketchView]:
     with context.database.reading() as session:
         rows = sketches.page(session, names, after or "", limit + 1)
-        views = [view(session, row) for row in rows]
-        return paged(views, limit, lambda last: last.name)
+        return paged(views(session, rows), limit, lambda last: last.name)
 
 
-def delete_sketch(context: Context, name: str) -> None:
-    """Erase the data. The ledger's history, the snapshots and the claim on the name stay."""
-    with context.database.writing() as session:
+def delete_sketch(context: Context, name: str, *, by: str | None = None) -> None:
+    """Erase the data, for the caller with the key `by`. The ledger's history, the snapshots and the claim on the name
+    stay."""
+    with context.writing(by) as session:
         row = sketches.lock_live(session, name)
         sketches.erase(session, row, context.now())
         _forget_people(context, session, row)
 
 
-def close_sketch(context: Context, name: str) -> SketchView:
-    """Take no more events, for good, and forget who sent them. Closing again changes nothing."""
-    with context.database.writing() as session:
+def close_sketch(context: Context, name: str, *, by: str | None = None) -> SketchView:
+    """Take no more events, for good, and forget who sent them, for the caller with the key `by`. Closing again changes
+    nothing."""
+    with context.writing(by) as session:
         row = sketches.lock_live(session, name)
         close(context, session, row)
         return view(session, row)
@@ -175,8 +179,19 @@ def _forget_people(context: Context, session: Session, row: SketchRow) -> None:
 
 
 def view(session: Session, row: SketchRow) -> SketchView:
-    universe = sketches.universe(row)
-    held = [ledger.read(session, ledger_id).name for ledger_id in sketches.ledger_ids(session, row)]
+    (only,) = views(session, [row])
+    return only
+
+
+def views(session: Session, rows: Sequence[SketchRow]) -> list[SketchView]:
+    """What is shown of each, with three statements for all of them."""
+    lineages = sketches.lineages(session, [row.id for row in rows])
+    paying = ledger.read_all(session, {row.ledger_id for row in rows})
+    shown = dict(zip((row.id for row in paying), manage_ledgers.views(session, paying), strict=True))
+    return [_view(row, shown[row.ledger_id], lineages[row.id]) for row in rows]
+
+
+def _view(row: SketchRow, paid_by: LedgerView, lineage: Lineage) -> SketchView:
     return SketchView(
         name=row.name,
         k=row.k,
@@ -185,9 +200,10 @@ def view(session: Session, row: SketchRow) -> SketchView:
         enforcement=row.enforcement,
         description=row.description,
         family=row.family,
-        universe_size=None if universe is None else universe.size,
-        ledger=manage_ledgers.view(session, ledger.read(session, row.ledger_id)),
-        ledgers=sorted(held),
+        universe_size=sketches.universe_size(row),
+        ledger=paid_by,
+        ledgers=lineage.names,
+        ledger_count=lineage.count,
         created_at=row.created_at,
         closed_at=row.closed_at,
         not_covered=NOT_COVERED if row.counted_by_request else None,

@@ -25,18 +25,21 @@ class _MadeMeanwhile(Exception):
     """Another request made the target after this one had looked for it."""
 
 
-def merge_sketches(context: Context, target: str, sources: Sequence[str], mode: Mode) -> SketchView:
-    """Make the target from the sources, or add them to it. The sources stay as they are."""
+def merge_sketches(
+    context: Context, target: str, sources: Sequence[str], mode: Mode, *, by: str | None = None
+) -> SketchView:
+    """Make the target from the sources, or add them to it, for the caller with the key `by`. The sources stay as they
+    are."""
     if len(set(sources)) != len(sources):
         raise InvalidRequest("Name each source once.")
     try:
-        return _merge_all(context, target, sources, mode)
+        return _merge_all(context, target, sources, mode, by)
     except _MadeMeanwhile:  # from the start, so that the target too is locked in its order; now it is found
-        return _merge_all(context, target, sources, mode)
+        return _merge_all(context, target, sources, mode, by)
 
 
-def _merge_all(context: Context, target: str, sources: Sequence[str], mode: Mode) -> SketchView:
-    with context.database.writing() as session:
+def _merge_all(context: Context, target: str, sources: Sequence[str], mode: Mode, by: str | None) -> SketchView:
+    with context.writing(by) as session:
         held = sketches.lock(session, [target, *sources])
         missing = [name for name in sources if name not in held]
         if missing:

@@ -74,11 +74,9 @@ def plan_sketch(context: Context, name: str, terms: Terms) -> Plan:
     """The plan for an existing sketch, from its public parameters and its ledgers."""
     with context.database.reading() as session:
         row = sketches.get_live(session, name)
-        payers = [ledger.read(session, ledger_id) for ledger_id in sketches.ledger_ids(session, row)]
-        question = terms.about(row)
-    return Plan(
-        [(offer, min(row.left.how_many(ledger.price_at(row, offer)) for row in payers)) for offer in offers(question)]
-    )
+        accounts = [ledger.account(payer) for payer in ledger.payers(session, row.id)]
+    found = offers(terms.about(row))
+    return Plan([(offer, min(account.how_many(offer) for account in accounts)) for offer in found])
 
 
 def plan_parameters(context: Context, parameters: Parameters, terms: Terms) -> Plan:

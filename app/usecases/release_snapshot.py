@@ -1,60 +1,148 @@
-"""One private release: claim, charge, noise and stored snapshot are one transaction."""
+"""One private release: claim, charge, noise and stored snapshot are one transaction.
 
+What takes long is done before it, while no lock is held. The calibration is searched. For a sketch that takes events
+all noise is drawn, and added in the transaction to what the sketch holds then. A sum takes no events and may be large:
+noise is added to a copy of it, and the transaction checks by its token that it still is what was copied. Should a merge
+have changed the sketch meanwhile, the transaction is left, what was drawn is thrown away, and all is prepared anew.
+"""
+
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import uuid4
 
 from sqlalchemy.orm import Session
 
+from app.core.account import exhausted
 from app.core.budget import decimal_text
 from app.core.claims import Claim
+from app.core.errors import Overloaded
 from app.core.guarantee import sentence
-from app.core.histogram import Snapshot
+from app.core.histogram import Counts, Snapshot
 from app.core.noise import Noise
-from app.core.planner import choose, draws, released
+from app.core.planner import Family, Offer, choose, draw_for, released
+from app.core.universe import Universe
 from app.store import ledger, requests, sketches, snapshots, states
 from app.store.tables import SketchRow
 from app.usecases import read_snapshots
 from app.usecases.context import Context
 from app.usecases.plan_release import Terms
 
+_MOST_TRIES = 3
 
-def release_snapshot(context: Context, name: str, terms: Terms, mechanism: str, claim: Claim | None) -> Snapshot:
-    """Charge, add noise, store, commit, and only then answer. A retry under the same claim gets the stored snapshot."""
-    noise = _noise(context, name, terms, mechanism, claim)
-    with context.database.writing() as session:
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What a release must not search or draw under a lock. For one transaction: its draws are used up."""
+
+    sketch_id: int
+    family: Family
+    sources: int
+    universe: Universe | None
+    offer: Offer
+    drawn: "Noise | _Counted" = field(repr=False)
+
+    def fits(self, session: Session, row: SketchRow) -> bool:
+        """Whether the locked sketch still is what this was prepared for. A merge changes it; nothing else changes what
+        is compared."""
+        if (self.sketch_id, self.family, self.sources) != (row.id, row.family, row.sources):
+            return False
+        return not isinstance(self.drawn, _Counted) or self.drawn.token == states.token(session, row.id)
+
+    def counts(self, session: Session, row: SketchRow) -> Counts:
+        if isinstance(self.drawn, _Counted):
+            return self.drawn.counts
+        return released(self.offer, states.load(session, row, for_update=False), self.universe, self.drawn)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What a copy of a sum gives, which may be stored and answered only once it is paid for."""
+
+    token: int  # of what was copied
+    counts: Counts = field(repr=False)
+
+
+class _Changed(Exception):
+    """The sketch became another kind of sketch while its release was being prepared."""
+
+
+def release_snapshot(
+    context: Context, name: str, terms: Terms, mechanism: str, claim: Claim | None, *, by: str | None = None
+) -> Snapshot:
+    """Charge, add noise, store, commit, and only then answer, for the caller with the key `by`.
+
+    A retry under the same claim gets the stored snapshot.
+    """
+    for _ in range(_MOST_TRIES):
+        earlier = _earlier(context, claim) if claim else None
+        if earlier is not None:
+            return earlier
+        try:
+            prepared = _prepare(context, name, terms, mechanism)
+            return _commit(context, name, terms, prepared, claim, by)
+        except ledger.NotCovered as refused:  # the transaction is over: what would fit may be searched
+            raise exhausted(refused.accounts, refused.offer) from None
+        except _Changed:
+            continue
+    raise Overloaded("The sketch was merged again and again while noise was drawn. Nothing was charged; try again.")
+
+
+def _earlier(context: Context, claim: Claim) -> Snapshot | None:
+    """What the request released that made this claim before."""
+    with context.database.reading() as session:
+        earlier = requests.find(session, claim)
+        return None if earlier is None else read_snapshots.load(session, earlier.snapshot_id or "")
+
+
+def _prepare(context: Context, name: str, terms: Terms, mechanism: str) -> _Prepared:
+    """Find the mechanism and draw its noise, which takes most of the time of a release; or refuse it.
+
+    At most 100,000 values are drawn, and as many coins, or as many as a sum has keys: some 15 µs for each.
+    """
+    with context.database.reading(one_moment=True) as session:
+        row = sketches.get_live(session, name)
+        accounts = [ledger.account(payer) for payer in ledger.payers(session, row.id)]
+    offer = choose(terms.about(row), mechanism)
+    if not all(account.covers(offer) for account in accounts):
+        raise exhausted(accounts, offer)
+    universe = sketches.universe(row)
+    if row.family == "summed":
+        drawn: Noise | _Counted = _count_copy(context, row, offer, universe)
+    else:
+        drawn = draw_for(offer, universe, context.noise)
+    return _Prepared(row.id, row.family, row.sources, universe, offer, drawn)
+
+
+def _count_copy(context: Context, row: SketchRow, offer: Offer, universe: Universe | None) -> _Counted:
+    with context.database.reading(one_moment=True) as session:
+        token, stored = states.token(session, row.id), states.read(session, row.id)
+    if token is None or stored is None:
+        raise _Changed  # it was deleted, and what is prepared anew will say so
+    return _Counted(token, released(offer, states.decoded(stored), universe, context.noise))
+
+
+def _commit(
+    context: Context, name: str, terms: Terms, prepared: _Prepared, claim: Claim | None, by: str | None
+) -> Snapshot:
+    with context.writing(by) as session:
         now = context.now()
         earlier = requests.claim(session, claim, now) if claim else None
         if earlier is not None:
             return read_snapshots.load(session, earlier.snapshot_id or "")
         row = sketches.lock_live(session, name)
-        snapshot = _release(session, row, terms, mechanism, noise, now)
+        if not prepared.fits(session, row):
+            raise _Changed
+        snapshot = _release(session, row, terms, prepared, now)
         snapshots.add(session, snapshot, row.id)
         if claim is not None:
             requests.settle(session, claim, snapshot.id)
     return snapshot
 
 
-def _noise(context: Context, name: str, terms: Terms, mechanism: str, claim: Claim | None) -> Noise:
-    """Drawn before the transaction, which then holds its locks only briefly. What a release draws is public, so this
-    costs nothing but the draws; should the sketch change meanwhile, they do not fit and others are made."""
-    with context.database.reading() as session:
-        if claim is not None and requests.fingerprints(session, [claim]):
-            return context.noise  # a retry: nothing to draw
-        row = sketches.get_live(session, name)
-        offer = choose(terms.about(row), mechanism)
-        payers = [ledger.read(session, ledger_id) for ledger_id in sketches.ledger_ids(session, row)]
-        if not all(payer.left.how_many(ledger.price_at(payer, offer)) for payer in payers):
-            return context.noise  # it will be refused
-    return context.noise.stocked(draws(offer))
-
-
-def _release(session: Session, row: SketchRow, terms: Terms, mechanism: str, noise: Noise, now: datetime) -> Snapshot:
-    offer = choose(terms.about(row), mechanism)
-    snapshot_id = uuid4().hex
-    paid_by = sketches.ledger_ids(session, row)  # the row is locked, so no merge adds to them before the data are read
-    payments = ledger.charge(session, paid_by, offer, snapshot_id, now)
-    sketch = states.load(session, row, for_update=False)
-    counts = released(offer, sketch, sketches.universe(row), noise)
+def _release(session: Session, row: SketchRow, terms: Terms, prepared: _Prepared, now: datetime) -> Snapshot:
+    offer, snapshot_id = prepared.offer, uuid4().hex
+    payments = ledger.charge(session, row.id, offer, snapshot_id, now)
+    counts = prepared.counts(session, row)
     return Snapshot(
         id=snapshot_id,
         sketch=row.name,

@@ -1,17 +1,19 @@
 """What a ledger proves, what it has spent, and a tighter figure that proves nothing, in numbers."""
 
-from collections.abc import Sequence
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 
 from app.core.budget import EPSILON_DIGITS, Budget
-from app.core.chain import Entry
 from app.core.composition import Release, epsilon_of
-from app.core.mechanisms import gshm
-from app.core.proven import Change, proven
+from app.core.proven import Change, Proven, proven
 from app.core.tails import CONTEXT
 from app.store import ledger
+from app.store.ledger import Line
+from app.store.tables import LedgerRow
 from app.usecases.context import Context
 
 _DIGITS = Decimal("0.0001")
@@ -34,40 +36,69 @@ class Report:
 
 
 def report_ledger(context: Context, name: str) -> Report:
-    """Every figure comes from the same entries, read by one statement."""
+    """Every figure comes from the same entries, which the hash of the last one stands for: so a report is made once."""
     with context.database.reading() as session:
         row = ledger.get(session, name)
-        accountant_name, accountant = row.accountant, ledger.accountant(row)
-        entries = [ledger.as_entry(entry, name) for entry in ledger.entries(session, row.id, after=0)]
-    released = [entry for entry in entries if entry.kind == "release"]
-    holds = proven(accountant, entries)
+        made = context.reports.find((name, row.head))
+        if made is not None:
+            return made
+        counted = _Counted(ledger.lines(session, row.id, until=row.entries))
+        holds = proven(ledger.accountant(row), counted)
+    report = _report(row, holds, counted)
+    context.reports.put((name, row.head), report)
+    return report
+
+
+class _Counted:
+    """Counts releases that are alike on their way, so that the entries need not be kept."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self._lines = lines
+        self._alike: Counter[tuple[int, int, str | None]] = Counter()
+
+    def __iter__(self) -> Iterator[Line]:
+        for line in self._lines:
+            if line.kind == "release":
+                self._alike[line.epsilon_units, line.delta_units, line.gaussian] += 1
+            yield line
+
+    @property
+    def number(self) -> int:
+        return self._alike.total()
+
+    def numerical_epsilon(self, delta: float) -> str:
+        """An ε of all releases together at this δ, rounded up: never more than the sum of theirs."""
+        releases: Counter[Release] = Counter()
+        for alike, number in self._alike.items():
+            releases[_release(*alike)] += number
+        composed = epsilon_of(releases, delta)
+        with localcontext(CONTEXT):
+            units = sum(epsilon_units * number for (epsilon_units, _, _), number in self._alike.items())
+            return str(min(Decimal(composed), Decimal(units).scaleb(-EPSILON_DIGITS)).quantize(_DIGITS, ROUND_CEILING))
+
+
+def _report(row: LedgerRow, holds: Proven, counted: _Counted) -> Report:
+    accountant = ledger.accountant(row)
     return Report(
-        ledger=name,
-        accountant=accountant_name,
-        releases=len(released),
+        ledger=row.name,
+        accountant=row.accountant,
+        releases=counted.number,
         total=holds.total,
         guarantee=holds.guarantee,
         spent_is_proven=accountant.spent_is_proven,
         changes=holds.changes,
         spent=accountant.converted(holds.total, holds.paid),
         rho=accountant.rho(holds.paid),
-        numerical_epsilon=_numerical(released, holds.total) if released else None,
+        numerical_epsilon=counted.numerical_epsilon(float(holds.total.delta)) if counted.number else None,
     )
 
 
-def _numerical(released: Sequence[Entry], total: Budget) -> str:
-    """An ε of all releases together at the total δ, rounded up: never more than the sum of theirs."""
-    composed = epsilon_of(map(_release, released), float(total.delta))
-    with localcontext(CONTEXT):
-        added_up = Decimal(sum(entry.epsilon_units for entry in released)).scaleb(-EPSILON_DIGITS)
-        return str(min(Decimal(composed), added_up).quantize(_DIGITS, ROUND_CEILING))
-
-
-def _release(entry: Entry) -> Release:
+def _release(epsilon_units: int, delta_units: int, gaussian: str | None) -> Release:
     """Gaussian noise by its ρ, everything else by its ε. The δ of Gaussian noise is all counted as threshold."""
-    epsilon, delta = entry.epsilon_units / 10**9, entry.delta_units / 10**18
-    if entry.mechanism != gshm.NAME or entry.parameters is None:
+    epsilon, delta = epsilon_units / 10**9, delta_units / 10**18
+    if gaussian is None:
         return Release(epsilon, delta)
-    k, m = (int(str(entry.parameters[name])) for name in ("k", "max_contributions"))
-    rho = Fraction(k * m**2) / (2 * Fraction(str(entry.parameters["sigma"])) ** 2)
+    parameters = json.loads(gaussian)
+    k, m = (int(str(parameters[name])) for name in ("k", "max_contributions"))
+    rho = Fraction(k * m**2) / (2 * Fraction(str(parameters["sigma"])) ** 2)
     return Release(epsilon, delta, rho=float(rho))

@@ -1,14 +1,22 @@
 """Who may do what."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
 import httpx2
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy.orm import Session
 
+from app.api import dependencies
+from app.core.access import Principal
+from app.core.errors import Unauthenticated
+from app.store import keys
+from app.store.tables import Table
 from app.usecases.context import Context
-from app.usecases.manage_keys import create_first_key
+from app.usecases.manage_keys import authenticate, create_first_key, revoke_key
+from tests import books
 from tests.api.calls import create_sketch, problem, release
 
 _SKETCH = {"k": 8, "budget": {"epsilon": "1", "delta": "1e-5"}}
@@ -132,3 +140,89 @@ def test_the_first_start_makes_one_admin_key(context: Context) -> None:
 
 def test_a_key_given_by_the_environment_is_not_stored(context: Context) -> None:
     assert create_first_key(context) is None
+
+
+WRITING = [
+    "create_ledger",
+    "set_budget",
+    "create_sketch",
+    "merge_sketches",
+    "create_snapshot",
+    "close_sketch",
+    "delete_sketch",
+    "create_key",
+    "revoke_key",
+]
+
+
+def test_every_operation_that_writes_is_named(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"].values()
+    found = {path[verb]["operationId"] for path in paths for verb in path.keys() - {"get"}}
+    assert found == {*WRITING, "post_events", "plan", "plan_snapshot"}  # events have a way, and tests, of their own
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_a_key_that_is_revoked_while_its_request_waits_changes_nothing(
+    client: TestClient, context: Context, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Recognised, and then revoked before the transaction comes to its turn."""
+    create_sketch(client)
+    made = client.post("/v1/keys", json={"name": "n", "scopes": ["admin"]}).json()
+
+    def recognise_and_revoke(app: Context, secret: str) -> Principal:
+        caller = authenticate(app, secret)
+        revoke_key(app, made["id"])
+        return caller
+
+    before = _everything(context)
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(dependencies, "authenticate", recognise_and_revoke)
+        client.headers["Authorization"] = f"Bearer {made['secret']}"
+        answer = OPERATIONS[name][1](client)
+    assert (answer.status_code, problem(answer)) == (401, "unauthenticated")
+    after = _everything(context)
+    assert after.pop("api_keys") != before.pop("api_keys")  # by the revocation
+    assert after == before
+
+
+def _everything(context: Context) -> dict[str, list[str]]:
+    """All rows of all tables."""
+    with context.database.reading() as session:
+        return {
+            table.name: sorted(map(str, session.connection().execute(table.select())))
+            for table in Table.metadata.sorted_tables
+        }
+
+
+def test_a_key_may_revoke_itself_but_not_another_afterwards(client: TestClient, context: Context) -> None:
+    one, other = (client.post("/v1/keys", json={"name": "n", "scopes": ["admin"]}).json()["id"] for _ in range(2))
+    revoke_key(context, one, by=one)
+    with pytest.raises(Unauthenticated):
+        revoke_key(context, other, by=one)
+    revoke_key(context, other, by=other)
+
+
+def test_a_revocation_waits_for_a_release_that_has_asked_for_its_key(
+    client: TestClient, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key is asked for last, and held until the commit: nothing is committed after a revocation was answered."""
+    create_sketch(client)
+    made = client.post("/v1/keys", json={"name": "n", "scopes": ["release"]}).json()
+    revoking = threading.Thread(target=revoke_key, args=(context, made["id"]))
+    hold_valid, still_waiting = keys.hold_valid, []
+
+    def hold_while_revoked(session: Session, key_id: str) -> bool:
+        valid = hold_valid(session, key_id)
+        revoking.start()
+        revoking.join(timeout=0.5)
+        still_waiting.append(revoking.is_alive())
+        return valid
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(keys, "hold_valid", hold_while_revoked)
+        client.headers["Authorization"] = f"Bearer {made['secret']}"
+        assert release(client).status_code == 201
+    revoking.join()
+    assert still_waiting == [True]
+    assert release(client).status_code == 401
+    assert books.read(context.database).payments == 1

@@ -59,7 +59,7 @@ REASONS = {
     # sketches
     "enforcement": _CHOSEN, "not_covered": _FIXED, "closed_at": _MADE,
     "k": _CHOSEN, "unit": _CHOSEN, "max_contributions": _CHOSEN, "description": _CHOSEN,
-    "family": _CHOSEN, "universe_size": _CHOSEN, "ledgers": _CHOSEN, "field": _CHOSEN,
+    "family": _CHOSEN, "universe_size": _CHOSEN, "ledgers": _CHOSEN, "ledger_count": _CHOSEN, "field": _CHOSEN,
     "ledger": _CHOSEN, "ledger.name": _CHOSEN, "ledger.accountant": _CHOSEN, "ledger.created_at": _MADE,
     "ledger.releases_like_the_last": _BUDGET,
     **{

@@ -1,35 +1,45 @@
-"""A release draws its noise before it locks anything, and uses each draw once."""
+"""A release searches and draws before it locks anything, and uses each draw once."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import count
 from typing import cast
 
 import pytest
+from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 
+from app.core import account, noise
 from app.core.budget import Budget, Cost
 from app.core.claims import Claim
-from app.core.errors import KeyReused
+from app.core.errors import BudgetExhausted, KeyReused, Overloaded, Unavailable
 from app.core.histogram import Counts, Snapshot
 from app.core.kernel import batch_of
-from app.core.noise import Draws, Noise
-from app.core.planner import choose, draws, released
+from app.core.mechanisms import gshm
+from app.core.mechanisms.gshm import least_threshold
+from app.core.noise import Noise, draw_ahead
+from app.core.planner import choose, released
+from app.core.sketches.compact import CompactSketch
+from app.core.sketches.state import Sketch
+from app.core.sketches.stream import StreamSketch
+from app.core.sketches.summed import SummedSketch
 from app.core.universe import Universe, of_values
 from app.main import build_context
 from app.settings import Settings
-from app.store import sketches, states
+from app.store import sketches, snapshots, states
 from app.usecases.context import Context
 from app.usecases.ingest_events import Submission, ingest_events
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
-from app.usecases.merge_sketches import merge_sketches
+from app.usecases.merge_sketches import Mode, merge_sketches
 from app.usecases.plan_release import Terms
 from app.usecases.release_snapshot import release_snapshot
 from tests import books
 
 _K = 8
 _KEYS = ["a", "b", "c", "d", "e"]
+_UNIVERSE = of_values([f"u{number}" for number in range(50)] + _KEYS)
 _MECHANISMS = {
     "pmg": "stream",
     "reduced-approx": "stream",
@@ -50,19 +60,36 @@ class _Numbers:
     within: list[bool] = field(default_factory=list)  # whether a transaction was open
     given: list[int] = field(default_factory=list)
     next_draw: Iterator[int] = field(default_factory=lambda: count(1000))
+    first_uniform: int = 5 * 10**59  # how many keys noise alone lifts: at a half none
+    tossed: list[int] = field(default_factory=list)
 
     def __call__(self, scale: float, size: int) -> list[int]:
         self.asked.append((scale, size))
-        if self.context is not None:
-            pool = cast(QueuePool, self.context.database.engine.pool)
-            self.within.append(pool.checkedout() > 0)
+        self._note()
         drawn = [next(self.next_draw) for _ in range(size)]
         self.given += drawn
         return drawn
 
+    def below(self, limit: int) -> int:
+        """A half of the limit; of few, as the universe has keys, each in turn."""
+        self._note()
+        self.tossed.append(limit)
+        if limit == 10**60:
+            return self.first_uniform
+        return len(self.tossed) % limit if limit == _UNIVERSE.size else limit // 2
+
+    def _note(self) -> None:
+        if self.context is not None:
+            self.within.append(_in_use(self.context))
+
+
+def _in_use(context: Context) -> bool:
+    """Whether some transaction is open, be it one that reads."""
+    return cast(QueuePool, context.database.engine.pool).checkedout() > 0
+
 
 def _noise(sampler: _Numbers) -> Noise:
-    return Noise(sampler, sampler, lambda below: below // 2)
+    return Noise(sampler, sampler, sampler.below)
 
 
 @pytest.fixture
@@ -78,23 +105,24 @@ def context(settings: Settings, numbers: _Numbers) -> Iterator[Context]:
     context.database.close()
 
 
-def _create(context: Context, name: str = "views", universe: Universe | None = None) -> None:
-    budget = OwnBudget(Budget.granted(epsilon="10", delta="1e-3"), "basic")
+def _create(
+    context: Context, name: str = "views", universe: Universe | None = None, *, epsilon: str = "10", kind: str = "basic"
+) -> None:
+    budget = OwnBudget(Budget.granted(epsilon=epsilon, delta="1e-3"), kind)
     spec = SketchSpec(k=_K, unit="event", max_contributions=1, ledger=budget, description="", universe=universe)
     create_sketch(context, name, spec)
     ingest_events(context, name, Submission(batch_of([(key, 10_000 + 1000 * at) for at, key in enumerate(_KEYS)])))
 
 
 def _create_family(context: Context, family: str) -> None:
-    universe = of_values([f"u{number}" for number in range(50)] + _KEYS)
-    _create(context, universe=universe)
+    _create(context, universe=_UNIVERSE)
     if family != "stream":
-        _create(context, "more", universe)
+        _create(context, "more", _UNIVERSE)
         merge_sketches(context, "views", ["more"], "compact" if family == "compact" else "summed")
 
 
 def _terms(mechanism: str) -> Terms:
-    delta = "0" if mechanism == "reduced-pure" else "1e-6"
+    delta = "0" if mechanism in ("reduced-pure", "everywhere") else "1e-6"
     return Terms(cost=Cost.charged(epsilon="1", delta=delta), beta=Decimal("0.05"), expected_events=None)
 
 
@@ -120,29 +148,54 @@ def _without_a_stock(context: Context, mechanism: str, noise: Noise) -> Counts:
 
 
 @pytest.mark.parametrize("case", _MECHANISMS)
+@pytest.mark.parametrize("first_uniform", [5 * 10**59, 10**60 - 10**40], ids=["none by noise alone", "some"])
 def test_a_release_is_what_the_mechanism_gives_for_the_same_draws(
-    context: Context, numbers: _Numbers, case: str
+    context: Context, numbers: _Numbers, case: str, first_uniform: int
 ) -> None:
-    """So a stock leaves the law as it is: the same draws in the same order, none twice, none left out."""
-    mechanism = case.partition(" ")[0]
+    """So drawing ahead leaves the law as it is: the same draws in the same order, none twice, none left out."""
+    mechanism, *_ = case.split()
     _create_family(context, _MECHANISMS[case])
-    plain = _Numbers()
+    plain = _Numbers(first_uniform=first_uniform)
+    numbers.first_uniform = first_uniform
     expected = _without_a_stock(context, mechanism, _noise(plain))
     assert set(_KEYS) <= expected.keys()
     assert _counts(_release(context, mechanism)) == expected
-    assert numbers.given[: len(plain.given)] == plain.given
+    assert (numbers.given, numbers.tossed) == (plain.given, plain.tossed)
 
 
 @pytest.mark.parametrize("case", _MECHANISMS)
-def test_the_draws_are_made_before_the_transaction(context: Context, numbers: _Numbers, case: str) -> None:
-    mechanism = case.partition(" ")[0]
+@pytest.mark.parametrize("first_uniform", [5 * 10**59, 10**60 - 10**40], ids=["none by noise alone", "some"])
+def test_all_draws_are_made_before_a_lock_is_held_and_are_those_of_an_empty_sketch(
+    context: Context, numbers: _Numbers, case: str, first_uniform: int
+) -> None:
+    mechanism, *_ = case.split()
     _create_family(context, _MECHANISMS[case])
+    numbers.first_uniform = first_uniform
     _release(context, mechanism)
+    assert len(numbers.within) == len(numbers.asked) + len(numbers.tossed) > 0
+    assert not any(numbers.within)
     with context.database.reading() as session:
-        offer = choose(_terms(mechanism).about(sketches.get(session, "views")), mechanism)
-    wanted = draws(offer)
-    assert numbers.asked == [(wanted.scale, wanted.size)]  # once, and what is public
-    assert numbers.within == [False]
+        row = sketches.get(session, "views")
+    empty: dict[str, Sketch] = {
+        "stream": StreamSketch.empty(_K),
+        "compact": CompactSketch.empty(_K),
+        "summed": SummedSketch(_K, 2, {}),
+    }
+    other = _Numbers(first_uniform=first_uniform)
+    released(choose(_terms(mechanism).about(row), mechanism), empty[row.family], _UNIVERSE, _noise(other))
+    assert (numbers.asked, numbers.tossed) == (other.asked, other.tossed)
+
+
+@pytest.mark.parametrize("mechanism", ["reduced-approx", "reduced-pure"])
+def test_a_sum_of_very_many_keys_makes_a_draw_for_each_before_a_lock_is_held(
+    context: Context, numbers: _Numbers, mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noise, "MOST_HIDDEN", len(_KEYS) - 1)
+    _create_family(context, "summed")
+    snapshot = _release(context, mechanism)
+    assert numbers.asked[0][1] == len(_KEYS)
+    assert not any(numbers.within)
+    assert _counts(snapshot) == _without_a_stock(context, mechanism, _noise(_Numbers()))
 
 
 def test_a_second_release_gets_draws_of_its_own(context: Context, numbers: _Numbers) -> None:
@@ -168,44 +221,175 @@ def test_a_replayed_release_draws_nothing(context: Context, numbers: _Numbers) -
 
 @pytest.mark.parametrize(("mode", "mechanism"), [("compact", "gshm"), ("summed", "reduced-approx")])
 def test_a_sketch_that_changes_after_the_draws_is_released_as_what_it_became(
-    context: Context, numbers: _Numbers, mode: str, mechanism: str
+    context: Context, numbers: _Numbers, mode: Mode, mechanism: str
 ) -> None:
-    """Its draws do not fit any more, or are too few; the others are made in the transaction."""
+    """Its draws do not fit any more. They are thrown away, and others are made, before a lock is held again."""
     _create(context)
     _create(context, "more")
-    calls = numbers.asked
 
     def merge_at_first(scale: float, size: int) -> list[int]:
-        if not calls:
-            merge_sketches(context, "views", ["more"], "compact" if mode == "compact" else "summed")
+        if not numbers.asked:
+            merge_sketches(context, "views", ["more"], mode)
         return numbers(scale, size)
 
-    noise = Noise(merge_at_first, merge_at_first, lambda below: below // 2)
-    snapshot = _release(replace(context, noise=noise))
+    snapshot = _release(replace(context, noise=Noise(merge_at_first, merge_at_first, numbers.below)))
     assert snapshot.mechanism == mechanism
     assert {paid["ledger"] for paid in snapshot.charged} == {"views", "more"}
-    assert numbers.within == [False, True]
-    fresh = _Numbers(next_draw=count(1000 + calls[0][1]))
+    assert not any(numbers.within)
+    fresh = _Numbers(next_draw=count(1000 + numbers.asked[0][1]))
     assert _counts(snapshot) == _without_a_stock(context, snapshot.mechanism, _noise(fresh))
+    assert books.read(context.database).payments == 1
 
 
-@pytest.mark.parametrize("sizes", [[9], [3, 3, 3], [5, 5, 5], [0, 20], [9, 1, 1], [1] * 30, [4, 0, 5, 0, 2]])
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
-def test_a_stock_gives_out_each_draw_once_and_then_new_ones(sizes: list[int], law: str) -> None:
-    numbers = _Numbers()
-    stocked = _noise(numbers).stocked(Draws("laplace" if law == "laplace" else "gaussian", 2.5, 9))
-    assert numbers.asked == [(2.5, 9)]
-    sample = stocked.laplace if law == "laplace" else stocked.gaussian
-    given = [sample(2.5, size) for size in sizes]
-    assert [len(part) for part in given] == sizes
-    used = [draw for part in given for draw in part]
-    assert used == numbers.given[: sum(sizes)]
-    assert len(numbers.given) == max(9, sum(sizes))  # no more than were needed
+def test_a_sketch_that_changes_each_time_is_given_up_with_nothing_charged(context: Context, numbers: _Numbers) -> None:
+    _create(context)
+    others = [f"more-{number}" for number in range(9)]
+    for name in others:
+        _create(context, name)
+
+    def merge_and_draw(scale: float, size: int) -> list[int]:
+        merge_sketches(context, "views", [others.pop()], "summed")
+        return numbers(scale, size)
+
+    with pytest.raises(Overloaded):
+        _release(replace(context, noise=Noise(merge_and_draw, merge_and_draw, numbers.below)), claim=_claim())
+    assert len(numbers.asked) == 3
+    assert not any(numbers.within)
+    assert books.read(context.database).payments == 0
+    drawn = len(numbers.given)
+    _release(context, claim=_claim())  # the claim was given back as well
+    assert books.read(context.database).payments == 1
+    assert len(numbers.given) > drawn
 
 
-def test_a_stock_is_of_one_law_and_one_scale(numbers: _Numbers) -> None:
-    stocked = _noise(numbers).stocked(Draws("laplace", 2.5, 4))
-    assert stocked.laplace(2.0, 2) == [1004, 1005]
-    assert stocked.gaussian(2.5, 2) == [1006, 1007]
-    assert stocked.laplace(2.5, 5) == [1000, 1001, 1002, 1003, 1008]
-    assert numbers.asked == [(2.5, 4), (2.0, 2), (2.5, 2), (2.5, 1)]
+def test_draws_of_a_release_that_failed_are_never_used_again(
+    context: Context, numbers: _Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _create(context)
+
+    def fail(*_: object) -> None:
+        raise Unavailable("the commit was refused")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(snapshots, "add", fail)
+        with pytest.raises(Unavailable):
+            _release(context, "pmg", _claim())
+    drawn = len(numbers.given)
+    assert books.read(context.database).payments == 0
+    fresh = _Numbers(next_draw=count(1000 + drawn))
+    assert _counts(_release(context, "pmg", _claim())) == _without_a_stock(context, "pmg", _noise(fresh))
+    assert len(set(numbers.given)) == len(numbers.given) == 2 * drawn
+
+
+def test_draws_made_ahead_are_given_out_once_in_their_order_and_no_others_are_made(numbers: _Numbers) -> None:
+    def rehearse(noise: Noise) -> None:
+        noise.laplace(2.5, 3)
+        noise.laplace(2.5, 3)
+        noise.gaussian(4.0, 2)
+        assert [noise.below(9) for _ in range(3)] == [4, 4, 4]
+        noise.below(3)
+
+    ahead = draw_ahead(_noise(numbers), rehearse)
+    asked, tossed = list(numbers.asked), list(numbers.tossed)
+    assert ahead.gaussian(4.0, 2) == [1006, 1007]
+    assert ahead.laplace(2.5, 3) == [1000, 1001, 1002]
+    assert ahead.laplace(2.5, 3) == [1003, 1004, 1005]
+    assert [ahead.below(9), ahead.below(9), ahead.below(9), ahead.below(3)] == [4, 4, 4, 1]
+    for more in (lambda: ahead.laplace(2.5, 3), lambda: ahead.gaussian(4.0, 2), lambda: ahead.below(3)):
+        with pytest.raises(RuntimeError, match="not made ahead"):
+            more()
+    assert (numbers.asked, numbers.tossed) == (asked, tossed)
+
+
+@pytest.mark.parametrize(("scale", "size"), [(2.0, 3), (2.5, 2), (2.5, 4), (2.5, 0)])
+def test_draws_made_ahead_are_of_one_law_and_one_size(numbers: _Numbers, scale: float, size: int) -> None:
+    ahead = draw_ahead(_noise(numbers), lambda noise: noise.laplace(2.5, 3))
+    with pytest.raises(RuntimeError, match="not made ahead"):
+        ahead.laplace(scale, size)
+    assert ahead.laplace(2.5, 3) == [1000, 1001, 1002]
+
+
+@dataclass
+class _Searches:
+    """Notes each calibration of Gaussian noise, and whether a transaction was open meanwhile."""
+
+    context: Context
+    within: list[bool] = field(default_factory=list)
+
+    def __call__(self, k: int, epsilon: float, delta: float) -> tuple[float, float]:
+        self.within.append(_in_use(self.context))
+        return least_threshold(k, epsilon, delta)
+
+
+@pytest.fixture
+def searches(context: Context, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Searches]:
+    searches = _Searches(context)
+    monkeypatch.setattr(gshm, "least_threshold", searches)
+    for cached in (gshm.calibrate, account._largest_gaussian):
+        cached.cache_clear()
+    yield searches
+    for cached in (gshm.calibrate, account._largest_gaussian):
+        cached.cache_clear()
+
+
+def _gaussian(context: Context, epsilon: str, claim: Claim | None = None) -> Snapshot:
+    terms = Terms(cost=Cost.charged(epsilon=epsilon, delta="1e-6"), beta=Decimal("0.05"), expected_events=None)
+    return release_snapshot(context, "views", terms, "gshm", claim)
+
+
+def _writes(context: Context, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Grows with each transaction that writes."""
+    begun: list[None] = []
+    begin = context.database._writing.begin
+
+    def noted() -> AbstractContextManager[Session]:
+        begun.append(None)
+        return begin()
+
+    monkeypatch.setattr(context.database._writing, "begin", noted)
+    return begun
+
+
+def test_a_refusal_takes_no_lock_and_is_explained_by_one_search(
+    context: Context, numbers: _Numbers, searches: _Searches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _create(context, epsilon="0.5", kind="zcdp")
+    _create(context, "more")
+    merge_sketches(context, "views", ["more"], "compact")
+    begun = _writes(context, monkeypatch)
+    with pytest.raises(BudgetExhausted) as refused:
+        _gaussian(context, "5")
+    assert float(refused.value.largest_epsilon) > 0
+    assert 1 < len(searches.within) <= 12
+    del searches.within[1:]
+    with pytest.raises(BudgetExhausted) as again:
+        _gaussian(context, "6")
+    assert again.value.largest_epsilon == refused.value.largest_epsilon
+    assert searches.within == [False, False]  # of the two that were asked for; what fits was known
+    assert begun == numbers.given == []
+
+
+def test_a_refusal_that_comes_to_light_under_the_lock_is_explained_after_it(
+    context: Context, numbers: _Numbers, searches: _Searches
+) -> None:
+    """Another release takes most of what is left while the noise is drawn."""
+    _create(context, epsilon="0.5", kind="zcdp")
+    _create(context, "more")
+    merge_sketches(context, "views", ["more"], "compact")
+    with pytest.raises(BudgetExhausted) as first:
+        _gaussian(context, "5")
+    asked, less = (f"{float(first.value.largest_epsilon) * share:.9f}" for share in (0.9, 0.8))
+
+    def spend_at_first(scale: float, size: int) -> list[int]:
+        if not numbers.asked:
+            numbers(scale, size)
+            _gaussian(context, less)
+        return numbers(scale, size)
+
+    with pytest.raises(BudgetExhausted) as refused:
+        _gaussian(replace(context, noise=Noise(spend_at_first, spend_at_first, numbers.below)), asked)
+    assert refused.value.blocking == ["views"]
+    assert 0 < float(refused.value.largest_epsilon) < float(less)
+    assert not any(searches.within)
+    assert books.read(context.database).payments == 1
+    assert _gaussian(context, refused.value.largest_epsilon).epsilon == refused.value.largest_epsilon

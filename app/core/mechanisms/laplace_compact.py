@@ -42,7 +42,8 @@ class LaplaceCompact:
 
     def release_everywhere(self, sketch: CompactSketch, universe: Universe, sample: Sampler, below: Below) -> Counts:
         """The pure form: noise on every key, the at most k largest at or above the cut-off, in key order."""
-        return largest(noisy_everywhere(sketch.counters, universe, self.scale, self.threshold, sample, below), self.k)
+        kept = noisy_everywhere(sketch.counters, universe, self.scale, self.threshold, sample, below, most_keys=self.k)
+        return largest(kept, self.k)
 
     def parameters(self) -> dict[str, object]:
         universe = {} if self.universe_size is None else {"universe_size": self.universe_size}

@@ -14,7 +14,7 @@ from functools import lru_cache
 from app.core.budget import Cost
 from app.core.errors import NoMechanism
 from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
-from app.core.noise import Below, Sampler, laplace_scale
+from app.core.noise import Below, Sampler, laplace_scale, padded
 from app.core.sketches.summed import SummedSketch, sensitivity
 from app.core.tails import CONTEXT, OUTWARD, draw_bound, draw_tail, product_above, smallest
 
@@ -36,10 +36,10 @@ class ReducedApprox:
     def release(self, sketch: SummedSketch, sample: Sampler, below: Below) -> Counts:
         """Noisy counts at or above the threshold, rounded down, in key order.
 
-        At least k draws and coins, so that the time does not tell how many keys one stream stored.
+        As many draws and coins as there can be keys (`padded`), so that the time does not tell how many there are.
         """
         keys = sorted(sketch.counters)
-        draws = sample(self.scale, max(self.k, len(keys)))
+        draws = sample(self.scale, padded(len(keys), sketch.most_keys))
         coins = [below(self.sensitivity) for _ in draws]
         noisy = {
             key: max(sketch.counters[key], self.sensitivity) + draw  # a counter below D that stays is raised to D

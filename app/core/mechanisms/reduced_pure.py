@@ -33,9 +33,9 @@ class ReducedPure:
 
     def release(self, sketch: SummedSketch, universe: Universe, sample: Sampler, below: Below) -> Counts:
         """The largest noisy counts at or above the cut-off, as many as the sketch may store, rounded down, by key."""
-        step = self.k + 1
-        kept = noisy_everywhere(sketch.counters, universe, self.scale, self.threshold * step, sample, below)
-        return largest({key: steps // step for key, steps in kept.items()}, sketch.most_keys)
+        step, cutoff, most_keys = self.k + 1, self.threshold * (self.k + 1), sketch.most_keys
+        kept = noisy_everywhere(sketch.counters, universe, self.scale, cutoff, sample, below, most_keys=most_keys)
+        return largest({key: steps // step for key, steps in kept.items()}, most_keys)
 
     def parameters(self) -> dict[str, object]:
         return {

@@ -223,7 +223,7 @@ def test_on_a_universe_the_k_largest_from_the_cutoff_on_are_reported() -> None:
     none_passes, all_pass = 0, 10**60 - 10**40  # uniform numbers at the ends: of unstored keys none passes, or each
 
     def released(number: int, *draws: int) -> dict[str, int]:
-        return dict(calibrated.release_everywhere(sketch, universe, Recorded(*draws), RecordedBelow(number, 0, 2, 4)))
+        return dict(calibrated.release_everywhere(sketch, universe, Recorded(*draws), RecordedBelow(number, *range(5))))
 
     assert released(none_passes) == {"b": 5, "d": 9}
     assert released(none_passes, -3) == {"d": 9}

@@ -133,10 +133,13 @@ def test_noise_alone_may_lift_a_key_of_the_universe() -> None:
     assert found == {"a": (6 + 4) // 3, "b": (6 + 4) // 3}  # of five equals the first two
 
 
-def test_every_sketch_asks_for_as_many_draws_as_it_has_keys_and_one_uniform_number() -> None:
+@pytest.mark.parametrize("counters", [{}, {"a": 1, "b": 2, "c": 3}])
+def test_every_sketch_asks_for_as_many_draws_as_it_can_have_keys_and_one_uniform_number(
+    counters: dict[str, int],
+) -> None:
     sample, below = Recorded(), RecordedBelow(NONE_PASSES)
-    CALIBRATED.release(SummedSketch(2, 2, {"a": 1, "b": 2, "c": 3}), UNIVERSE, sample, below)
-    assert sample.asked == [(3.0, 3)]
+    CALIBRATED.release(SummedSketch(2, 2, counters), UNIVERSE, sample, below)
+    assert sample.asked == [(3.0, 4)]
     assert len(below.asked) == 1
 
 
