@@ -25,6 +25,8 @@ DISCREET_KEY, or by --url and --key. They print tables, and with --json the
 server's documents. Exit status: 0; 1 if refused or failed; 2 if misused.
 """
 
+_NOT_REACHED = "discreet: the database cannot be reached; check DISCREET_DATABASE_URL and that it runs"
+
 
 def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
@@ -87,6 +89,8 @@ def _with_settings(
     """For the commands that open the database themselves."""
 
     def ready(options: argparse.Namespace) -> None:
+        from sqlalchemy.exc import DBAPIError
+
         from app.core.errors import Unavailable  # here, and so below: commands that ask a server start fast
         from app.settings import BadSetting, Settings
         from app.store.migrate import NewerSchema
@@ -101,7 +105,11 @@ def _with_settings(
         except BrokenPipeError:
             raise
         except (Unavailable, OSError):
-            sys.exit("discreet: the database cannot be reached; check DISCREET_DATABASE_URL and that it runs")
+            sys.exit(_NOT_REACHED)
+        except DBAPIError as error:
+            if error.statement is not None:
+                raise
+            sys.exit(_NOT_REACHED)  # the driver could not even ask: it takes the URL for nonsense
 
     return ready
 

@@ -40,6 +40,11 @@ def create(session: Session, name: str, key_check: bytes) -> int:
     return session.scalars(select(ScopeRow.id).where(ScopeRow.name == name)).one()
 
 
+def any_exist(session: Session) -> bool:
+    """Whether people were ever counted here, under a key that is kept outside."""
+    return session.scalar(select(ScopeRow.id).limit(1)) is not None
+
+
 def get(session: Session, scope_id: int) -> ScopeRow:
     return session.get_one(ScopeRow, scope_id)
 

@@ -8,9 +8,10 @@ from sqlalchemy.orm import Session
 from app.core.budget import Budget
 from app.core.chain import Entry
 from app.core.errors import Conflict
-from app.core.people import Fingerprints, Unit
-from app.store import allowances, ledger
+from app.core.people import Unit
+from app.store import ledger
 from app.store.tables import LedgerRow
+from app.usecases.bound_people import create_scope
 from app.usecases.context import Context
 from app.usecases.paging import Page, paged
 
@@ -54,8 +55,7 @@ def create_ledger(
         created = ledger.create(session, name, accountant, total, context.now())
         row = ledger.get(session, name)
         if created and contributions is not None:
-            scope = f"ledger/{name}"
-            scope_id = allowances.create(session, scope, Fingerprints(context.user_key.value, scope).check)
+            scope_id = create_scope(context, session, f"ledger/{name}")
             ledger.bound_contributions(session, row, contributions.unit, contributions.most, scope_id)
         if not same_ledger(row, accountant, total) or _contributions(row) != contributions:
             raise Conflict(f"A ledger named {name!r} exists with another budget, accountant or bound on contributions.")

@@ -8,11 +8,12 @@ from sqlalchemy.orm import Session
 from app.core.budget import Budget
 from app.core.errors import Conflict, InvalidNumber
 from app.core.guarantee import NOT_COVERED
-from app.core.people import Enforcement, Fingerprints, Unit
+from app.core.people import Enforcement, Unit
 from app.core.universe import Universe
 from app.store import allowances, ledger, sketches, states
 from app.store.tables import LedgerRow, SketchRow
 from app.usecases import manage_ledgers
+from app.usecases.bound_people import create_scope
 from app.usecases.context import Context
 from app.usecases.manage_ledgers import LedgerView
 from app.usecases.paging import Page, paged
@@ -113,8 +114,7 @@ def _scope(context: Context, session: Session, name: str, spec: SketchSpec, paid
         return paid_by.scope_id
     if spec.enforcement == "declared":
         return None
-    scope = f"sketch/{name}"
-    return allowances.create(session, scope, Fingerprints(context.user_key.value, scope).check)
+    return create_scope(context, session, f"sketch/{name}")
 
 
 def _same(row: SketchRow, paid_by: LedgerRow, spec: SketchSpec) -> bool:
