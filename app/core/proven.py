@@ -11,7 +11,7 @@ from functools import reduce
 
 from app.core.accountants import Accountant, Price
 from app.core.budget import Budget
-from app.core.chain import Entry
+from app.core.chain import SETS_TOTAL, Entry
 
 _NOTHING = Price(0, 0)
 
@@ -59,6 +59,7 @@ def proven(accountant: Accountant, entries: Iterable[Entry]) -> Proven:
     for entry in entries:
         if entry.kind == "release":
             paid = paid.plus(Price(entry.price, entry.delta_units))
+        if entry.kind not in SETS_TOTAL:
             continue
         total = Budget(entry.epsilon_units, entry.delta_units)
         if paid != _NOTHING:

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from app.core.kernel import new_allowances
+from app.core.people import FINGERPRINT_BYTES
 from app.store.rows import inserted
 from app.store.tables import AllowanceRow, ScopeRow, SketchRow
 
@@ -24,6 +25,7 @@ _TOGETHER = 100
 _LEVELS = 2
 _LARGEST_ROW = 4 * 1024 * 1024
 _RANDOM_BITS = 31
+_ENTRY_BYTES = FINGERPRINT_BYTES + 2
 
 
 class HeldScope(NamedTuple):
@@ -95,6 +97,30 @@ def _put_together(session: Session, scope_id: int, level: int, first: int) -> No
     session.connection().execute(delete(AllowanceRow).where(*last))
     merged = {"sequence": max(sequence for sequence, _ in rows), "entries": together.entries()}
     session.connection().execute(insert(AllowanceRow), {"scope_id": scope_id, "level": level + 1, **merged})
+
+
+def faults(session: Session, scope: ScopeRow) -> list[str]:
+    """What is wrong with the log of a scope: rows that are missing, cut off, or that should be gone.
+
+    Where rows were put together, one number of a hundred, or of ten thousand, stands for all of them.
+    """
+    query = select(AllowanceRow.sequence, AllowanceRow.level, func.length(AllowanceRow.entries))
+    rows = session.connection().execute(query.where(AllowanceRow.scope_id == scope.id)).all()
+    if scope.dropped_at is not None:
+        return ["its people were forgotten, and fingerprints are still there"] if rows else []
+    numbers = [{sequence >> _RANDOM_BITS for sequence, at, _ in rows if at == level} for level in range(_LEVELS + 1)]
+    together = [{(number - 1) // _TOGETHER**level for number in of} for level, of in enumerate(numbers)]
+    last = scope.sequence >> _RANDOM_BITS
+    missing = any(
+        all((number - 1) // _TOGETHER**level not in there for level, there in enumerate(together))
+        for number in range(1, last + 1)
+    )
+    found = []
+    if missing or max((sequence for sequence, _, _ in rows), default=0) != scope.sequence:
+        found.append("rows of its log of allowances are missing")
+    if any(size % _ENTRY_BYTES for _, _, size in rows):
+        found.append("a row of its log of allowances is cut off")
+    return found
 
 
 def has_open_sketches(session: Session, scope_id: int) -> bool:

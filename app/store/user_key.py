@@ -38,8 +38,8 @@ class UserKey:
             kept = self._path.read_bytes().decode("ascii").strip()
         except FileNotFoundError:
             raise WrongUserKey(
-                f"People were counted under a user key, and its file, {self._path.name}, is missing. Put it back from a "
-                "copy, or start the server with the DISCREET_USER_KEY that it had then."
+                f"People were counted under a user key, and its file, {self._path.name}, is missing. Put it back from "
+                "a copy, or start the server with the DISCREET_USER_KEY that it had then."
             ) from None
         except UnicodeDecodeError:
             kept = ""

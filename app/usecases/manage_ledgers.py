@@ -52,11 +52,12 @@ def create_ledger(
 ) -> tuple[LedgerView, bool]:
     """The ledger, and whether it is new. Asking for an existing one in the same words is fine."""
     with context.database.writing() as session:
-        created = ledger.create(session, name, accountant, total, context.now())
+        bound = (contributions.unit, contributions.most) if contributions else None
+        created = ledger.create(session, name, accountant, total, context.now(), bound)
         row = ledger.get(session, name)
         if created and contributions is not None:
             scope_id = create_scope(context, session, f"ledger/{name}")
-            ledger.bound_contributions(session, row, contributions.unit, contributions.most, scope_id)
+            ledger.bound_contributions(session, row, scope_id)
         if not same_ledger(row, accountant, total) or _contributions(row) != contributions:
             raise Conflict(f"A ledger named {name!r} exists with another budget, accountant or bound on contributions.")
         return view(session, row), created
@@ -96,7 +97,7 @@ def set_budget(context: Context, name: str, total: Budget, reason: str) -> Ledge
         (row,) = ledger.lock(session, [ledger.get(session, name).id])
         if not ledger.accountant(row).limit(total).covers(row.paid):
             raise Conflict("The budget cannot be lower than what is spent.")
-        ledger.set_total(session, row, total, kind="budget", reason=reason, now=context.now())
+        ledger.change_total(session, row, total, reason, context.now())
         return view(session, row)
 
 

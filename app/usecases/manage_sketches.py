@@ -1,6 +1,6 @@
 """Make, read, close and delete sketches."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -84,7 +84,7 @@ def _insert(context: Context, session: Session, name: str, spec: SketchSpec) -> 
         paid_by = ledger.get(session, name)
     else:
         paid_by = ledger.get(session, spec.ledger)
-    return sketches.create(
+    created = sketches.create(
         session,
         name=name,
         ledger_id=paid_by.id,
@@ -97,6 +97,10 @@ def _insert(context: Context, session: Session, name: str, spec: SketchSpec) -> 
         universe=spec.universe,
         now=now,
     )
+    if created:
+        basis = sketches.basis(session, sketches.get(session, name))
+        ledger.note(session, [paid_by.id], "sketch", asdict(basis), now)
+    return created
 
 
 def _scope(context: Context, session: Session, name: str, spec: SketchSpec, paid_by: LedgerRow) -> int | None:

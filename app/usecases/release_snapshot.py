@@ -1,5 +1,7 @@
 """One private release: claim, charge, noise and stored snapshot are one transaction."""
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from uuid import uuid4
 
@@ -10,8 +12,9 @@ from app.core.claims import Claim
 from app.core.guarantee import sentence
 from app.core.histogram import Snapshot
 from app.core.noise import Noise
-from app.core.planner import choose, draws, released
+from app.core.planner import Offer, choose, draws, released
 from app.store import ledger, requests, sketches, snapshots, states
+from app.store.ledger import Payment
 from app.store.tables import SketchRow
 from app.usecases import read_snapshots
 from app.usecases.context import Context
@@ -28,7 +31,6 @@ def release_snapshot(context: Context, name: str, terms: Terms, mechanism: str, 
             return read_snapshots.load(session, earlier.snapshot_id or "")
         row = sketches.lock_live(session, name)
         snapshot = _release(session, row, terms, mechanism, noise, now)
-        snapshots.add(session, snapshot, row.id)
         if claim is not None:
             requests.settle(session, claim, snapshot.id)
     return snapshot
@@ -49,14 +51,29 @@ def _noise(context: Context, name: str, terms: Terms, mechanism: str, claim: Cla
 
 
 def _release(session: Session, row: SketchRow, terms: Terms, mechanism: str, noise: Noise, now: datetime) -> Snapshot:
+    """Every ledger must cover it before any data are read; what it rested on is hashed into the payments."""
     offer = choose(terms.about(row), mechanism)
-    snapshot_id = uuid4().hex
     paid_by = sketches.ledger_ids(session, row)  # the row is locked, so no merge adds to them before the data are read
-    payments = ledger.charge(session, paid_by, offer, snapshot_id, now)
+    payers = ledger.lock_payers(session, paid_by, offer)
+    snapshot = _drawn(session, row, terms, offer, ledger.payments(payers, offer), noise, now)
+    basis = asdict(sketches.basis(session, row)) | {"snapshot_digest": snapshots.add(session, snapshot, row.id)}
+    ledger.charge(session, payers, offer, snapshot_id=snapshot.id, basis=basis, now=now)
+    return snapshot
+
+
+def _drawn(
+    session: Session,
+    row: SketchRow,
+    terms: Terms,
+    offer: Offer,
+    payments: Sequence[Payment],
+    noise: Noise,
+    now: datetime,
+) -> Snapshot:
     sketch = states.load(session, row, for_update=False)
     counts = released(offer, sketch, sketches.universe(row), noise)
     return Snapshot(
-        id=snapshot_id,
+        id=uuid4().hex,
         sketch=row.name,
         created_at=now,
         mechanism=offer.mechanism,

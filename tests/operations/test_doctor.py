@@ -116,7 +116,7 @@ def test_an_entry_from_the_future_is_a_warning(used: Settings, monkeypatch: pyte
         def now(cls, _zone: object = None) -> "_Past":
             return cls(2020, 1, 1, tzinfo=UTC)
 
-    monkeypatch.setattr(doctor, "datetime", _Past)
+    monkeypatch.setattr(doctor.database, "datetime", _Past)
     assert _levels(used)["clock"] == {"warning"}
 
 
