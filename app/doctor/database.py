@@ -227,5 +227,5 @@ def _ledgers(context: Context) -> Iterator[Finding]:
         yield Finding(
             "ok",
             "ledgers",
-            "Intact, and what their releases rest on. `discreet ledger verify --against FILE` also tells if they are old.",
+            "Intact, as is what they rest on. `discreet ledger verify --against FILE` also tells if they are old.",
         )

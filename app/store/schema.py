@@ -63,6 +63,15 @@ def faults(connection: Connection) -> list[str]:
     return wrong + list(_postgresql_faults(connection))
 
 
+def can_be_read(connection: Connection) -> bool:
+    """Whether every table has every column, so that its rows can be asked for."""
+    found = inspect(connection)
+    return all(
+        found.has_table(name) and {column["name"] for column in found.get_columns(name)} >= set(table.columns.keys())
+        for name, table in Table.metadata.tables.items()
+    )
+
+
 def _wanted(table: SqlTable, dialect: Dialect) -> Parts:
     parts: Parts = {f"column {c.name}": (c.type.compile(dialect), bool(c.nullable)) for c in table.columns}
     parts[f"the primary key {_names(table.primary_key.columns.keys())}"] = True

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.core.accountants import ACCOUNTANTS
 from app.core.budget import Cost
 from app.core.chain import Entry, replay
 from app.store import ledger, migrate, schema, snapshots
@@ -35,10 +36,12 @@ def verify_ledgers(context: Context, kept: Iterable[str] = ()) -> list[str]:
     """
     with _one_moment(context) as session:
         faults = schema.faults(session.connection())
+        if not schema.can_be_read(session.connection()):
+            return faults
         entries: Entries = {}
         for row in _ledgers(session):
             found = _entries(session, row)
-            faults += _ledger_faults(row, found)
+            faults += [f"ledger {row.name}: {fault}" for fault in _ledger_faults(row, found)]
             entries[row.name] = [entry for entry, _digest in found]
         faults += _snapshot_faults(session, entries)
         faults += sketch_faults(session, entries)
@@ -72,6 +75,8 @@ def _entries(session: Session, row: LedgerRow) -> list[tuple[Entry, bytes]]:
 
 
 def _ledger_faults(row: LedgerRow, entries: list[tuple[Entry, bytes]]) -> list[str]:
+    if row.accountant not in ACCOUNTANTS:
+        return ["there is no such accountant as it names"]
     totals, faults = replay(ledger.accountant(row), entries)
     if totals.total != row.total or ledger.accountant(row).limit(row.total) != row.left.plus(row.paid):
         faults.append("the budget is not what the entries say")
@@ -82,7 +87,7 @@ def _ledger_faults(row: LedgerRow, entries: list[tuple[Entry, bytes]]) -> list[s
     opened = next((entry.basis for entry, _digest in entries if entry.kind == "open"), None)
     if opened is not None and opened != ledger.basis(row):
         faults.append("its accountant, or its bound on contributions, is not what its first entry says")
-    return [f"ledger {row.name}: {fault}" for fault in faults]
+    return faults
 
 
 def _snapshot_faults(session: Session, entries: Entries) -> list[str]:
