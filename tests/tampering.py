@@ -1,4 +1,4 @@
-"""Change what the database would refuse to change, as somebody with full rights on it could, and leave no other trace."""
+"""Change what the database would refuse to change, as somebody with full rights on it could, unseen by the schema."""
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session

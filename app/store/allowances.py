@@ -9,7 +9,7 @@ was written to since, does not have the row that a process remembers.
 """
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -100,27 +100,36 @@ def _put_together(session: Session, scope_id: int, level: int, first: int) -> No
 
 
 def faults(session: Session, scope: ScopeRow) -> list[str]:
-    """What is wrong with the log of a scope: rows that are missing, cut off, or that should be gone.
-
-    Where rows were put together, one number of a hundred, or of ten thousand, stands for all of them.
-    """
+    """What is wrong with the log of a scope: rows that are missing, cut off, or that should be gone."""
     query = select(AllowanceRow.sequence, AllowanceRow.level, func.length(AllowanceRow.entries))
     rows = session.connection().execute(query.where(AllowanceRow.scope_id == scope.id)).all()
     if scope.dropped_at is not None:
         return ["its people were forgotten, and fingerprints are still there"] if rows else []
-    numbers = [{sequence >> _RANDOM_BITS for sequence, at, _ in rows if at == level} for level in range(_LEVELS + 1)]
-    together = [{(number - 1) // _TOGETHER**level for number in of} for level, of in enumerate(numbers)]
-    last = scope.sequence >> _RANDOM_BITS
-    missing = any(
-        all((number - 1) // _TOGETHER**level not in there for level, there in enumerate(together))
-        for number in range(1, last + 1)
-    )
     found = []
-    if missing or max((sequence for sequence, _, _ in rows), default=0) != scope.sequence:
+    last = max((sequence for sequence, _, _ in rows), default=0)
+    if last != scope.sequence or _has_hole([(sequence >> _RANDOM_BITS, level) for sequence, level, _ in rows]):
         found.append("rows of its log of allowances are missing")
     if any(size % _ENTRY_BYTES for _, _, size in rows):
         found.append("a row of its log of allowances is cut off")
     return found
+
+
+def _has_hole(rows: Sequence[tuple[int, int]]) -> bool:
+    """Whether a number up to the last is in no row, by the number and level of each row.
+
+    A hundred numbers are a hundred rows or one; one row may also stand for all the hundreds of ten thousand numbers
+    that are one row each.
+    """
+    single, hundreds, ten_thousands = (
+        {(number - 1) // _TOGETHER**level for number, at in rows if at == level} for level in range(_LEVELS + 1)
+    )
+    begun = {at // _TOGETHER for at in single}
+    return any(
+        at not in single
+        and at // _TOGETHER not in hundreds
+        and (at // _TOGETHER in begun or at // _TOGETHER**2 not in ten_thousands)
+        for at in range(max((number for number, _ in rows), default=0))
+    )
 
 
 def has_open_sketches(session: Session, scope_id: int) -> bool:

@@ -122,18 +122,23 @@ def test_an_error_that_the_driver_does_not_know_is_a_refusal_too(database_url: s
         assert _notes(kept) == ["one", "two"]
 
 
+def _write_slowly(database: Database, setting: str) -> None:
+    with database.writing() as session:
+        session.execute(text(f"SET {setting} = 50"))
+        session.execute(text("UPDATE notes SET words = 'lost'"))
+        if setting == "statement_timeout":
+            session.execute(text("SELECT pg_sleep(1)"))
+        time.sleep(0.2)
+        session.execute(text("SELECT 1"))
+
+
 @pytest.mark.parametrize("setting", ["transaction_timeout", "idle_in_transaction_session_timeout", "statement_timeout"])
 def test_a_transaction_that_the_server_ended_after_its_time_is_a_refusal(database_url: str, setting: str) -> None:
     if database_url.startswith("sqlite"):
         pytest.skip("SQLite ends no transaction by itself")
     with closing(_with_notes(database_url)) as kept:
-        with pytest.raises(Unavailable), kept.writing() as session:
-            session.execute(text(f"SET {setting} = 50"))
-            session.execute(text("UPDATE notes SET words = 'lost'"))
-            if setting == "statement_timeout":
-                session.execute(text("SELECT pg_sleep(1)"))
-            time.sleep(0.2)
-            session.execute(text("SELECT 1"))
+        with pytest.raises(Unavailable):
+            _write_slowly(kept, setting)
         assert _notes(kept) == ["one", "two"]
 
 
