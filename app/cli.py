@@ -68,7 +68,7 @@ def _add_serving(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
     ledger = commands.add_parser("ledger", help="check or write out the ledgers, straight from the database")
     actions = ledger.add_subparsers(required=True, metavar="action")
-    verify = actions.add_parser("verify", help="replay all entries; exit 1 and say what is wrong if anything is")
+    verify = actions.add_parser("verify", help="check all entries and what they rest on; exit 1 and say what is wrong")
     verify.add_argument("--against", metavar="FILE", help="an earlier export, kept elsewhere")
     verify.set_defaults(run=_with_settings(_verify))
     export = actions.add_parser("export", help="write all entries as JSON lines")
@@ -87,23 +87,40 @@ def _with_settings(
     """For the commands that open the database themselves."""
 
     def ready(options: argparse.Namespace) -> None:
-        from app.core.errors import Unavailable  # here, and so below: commands that ask a server start fast
-        from app.settings import BadSetting, Settings
-        from app.store.migrate import NewerSchema
+        from app.settings import Settings  # here, and so below: commands that ask a server start fast
 
         os.umask(0o077)  # the database holds true counts: for this user's eyes only
         try:
             run(Settings.from_environment(os.environ), options)
-        except NewerSchema:
-            sys.exit("discreet: a newer version has migrated the database; run that version")
-        except BadSetting as error:
-            sys.exit(f"discreet: {error}")
-        except BrokenPipeError:
-            raise
-        except (Unavailable, OSError):
-            sys.exit("discreet: the database cannot be reached; check DISCREET_DATABASE_URL and that it runs")
+        except Exception as error:
+            words = _in_words(error)
+            if words is None:
+                raise
+            sys.exit(f"discreet: {words}")
 
     return ready
+
+
+def _in_words(error: Exception) -> str | None:
+    """What to change, where a command cannot go on; None for a fault of ours."""
+    from sqlalchemy.exc import DBAPIError
+
+    from app.core.errors import Unavailable
+    from app.settings import BadSetting
+    from app.store.migrate import NewerSchema, OlderSchema
+
+    match error:
+        case NewerSchema():
+            return "a newer version has migrated the database; run that version"
+        case OlderSchema():
+            return "the database is empty or of an earlier version; run: discreet migrate"
+        case BadSetting():
+            return str(error)
+        case BrokenPipeError():
+            return None
+        case Unavailable() | OSError() | DBAPIError(statement=None):  # the last: the driver takes the URL for nonsense
+            return "the database cannot be reached; check DISCREET_DATABASE_URL and that it runs"
+    return None
 
 
 def _serve(settings: "Settings", options: argparse.Namespace) -> None:

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
+
 from app.core.sketches.stream import MAX_K
 
 _SMALLEST_ADMIN_KEY = 16
@@ -77,6 +80,17 @@ class Settings:
             raise BadSetting("DISCREET_DATABASE_URL must start with sqlite:/// or postgresql://.")
         if self.database_url == "sqlite:///" or ":memory:" in self.database_url or "mode=memory" in self.database_url:
             raise BadSetting("DISCREET_DATABASE_URL must name a SQLite file: the ledger has to outlive the process.")
+        try:
+            url = make_url(self.database_url)
+            url.get_dialect()().create_connect_args(url)
+            malformed = "%00" in self.database_url
+        except (ArgumentError, ValueError):  # whose words may quote a password
+            malformed = True
+        if malformed:
+            raise BadSetting(
+                "DISCREET_DATABASE_URL is not well formed. It is sqlite:///path/to/file, or "
+                "postgresql://user:password@host:port/database with %-escapes for special characters in the password."
+            )
 
     def _check_numbers(self) -> None:
         if not 1 <= self.max_k <= MAX_K:

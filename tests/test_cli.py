@@ -28,7 +28,7 @@ def test_ledgers_are_exported_and_verified(database_url: str, tmp_path: Path) ->
         create_sketch(client)
         release(client)
     exported = _discreet(database_url, "ledger", "export")
-    assert [json.loads(line)["kind"] for line in exported.stdout.splitlines()] == ["open", "release"]
+    assert [json.loads(line)["kind"] for line in exported.stdout.splitlines()] == ["open", "sketch", "release"]
     kept = tmp_path / "kept.jsonl"
     kept.write_text(exported.stdout)
     verified = _discreet(database_url, "ledger", "verify", "--against", str(kept))
@@ -75,8 +75,14 @@ def test_a_database_of_a_newer_version_is_left_alone(database_url: str) -> None:
 def test_what_cannot_be_reached_or_is_set_wrongly_is_said_in_a_line(tmp_path: Path) -> None:
     away = _discreet("postgresql://nobody@127.0.0.1:1/none", "serve")
     nonsense = _discreet("mysql://h/d", "serve")
-    for answer, word in ((away, "cannot be reached"), (nonsense, "DISCREET_DATABASE_URL")):
+    unknown = _discreet("postgresql://127.0.0.1:1/none?connect_timeout=soon", "migrate")
+    answers = [(away, "cannot be reached"), (unknown, "cannot be reached"), (nonsense, "DISCREET_DATABASE_URL")]
+    commands = (("serve",), ("migrate",), ("doctor",), ("openapi",), ("ledger", "verify"), ("ledger", "export"))
+    malformed = [_discreet("postgresql://u:a-password@h:port/d", *command) for command in commands]
+    answers += [(answer, "is not well formed") for answer in malformed]
+    for answer, word in answers:
         assert answer.returncode == 1
+        assert "a-password" not in answer.stderr
         assert word in answer.stderr
         assert "Traceback" not in answer.stderr
 

@@ -54,6 +54,11 @@ def test_the_environment_overrides_them() -> None:
         ("DATABASE_URL", "sqlite:///:memory:"),
         ("DATABASE_URL", "mysql://h/d"),
         ("DATABASE_URL", "nonsense"),
+        ("DATABASE_URL", "postgresql://u:p@h:port/d"),
+        ("DATABASE_URL", "postgresql://[::1/d"),
+        ("DATABASE_URL", "postgresql:///?host=a&host=b&port=1"),
+        ("DATABASE_URL", "postgresql://h/d%00"),
+        ("DATABASE_URL", "sqlite:///d.db?timeout=long"),
     ],
 )
 def test_a_bad_setting_is_named(name: str, value: str) -> None:

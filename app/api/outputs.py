@@ -107,10 +107,13 @@ class MechanismParametersOut(Sparse):
 
 
 class EntryOut(BaseModel):
-    """One line of a ledger. `open` and `budget` set the total; `release` is a payment, with what was run."""
+    """One line of a ledger. `open` and `budget` set the total; `release` is a payment, with what was run.
+
+    `sketch` and `merge` say that a sketch which the ledger pays for was made, or holds its data now; they cost nothing.
+    """
 
     number: int = Field(description="1, 2, 3 … in this ledger", examples=[2])
-    kind: str = Field(description="`open`, `budget` or `release`", examples=["release"])
+    kind: str = Field(description="`open`, `budget`, `sketch`, `merge` or `release`", examples=["release"])
     created_at: datetime
     epsilon: EpsilonOut
     delta: DeltaOut
@@ -119,7 +122,7 @@ class EntryOut(BaseModel):
     mechanism: str | None = Field(examples=["pmg"])
     mechanism_version: int | None = Field(description="Of what is drawn and cut", examples=[1])
     parameters: MechanismParametersOut | None
-    hash: str = Field(description="Over this entry and the hash of the one before, SHA-256 in hex")
+    hash: str = Field(description="SHA-256 in hex over this entry, what it rests on and the hash of the one before")
 
     @classmethod
     def of(cls, view: EntryView) -> "EntryOut":

@@ -9,7 +9,8 @@ const MOST_PAGES = 10;
 const MOST_ROWS = 200;
 const WIDTH = 1000;
 const HEIGHT = 100; // both stretch with the page; lines keep their thickness
-const KINDS = { open: "opened with", budget: "total set to", release: "release" };
+const KINDS = { open: "opened with", budget: "total set to", sketch: "sketch made", merge: "data merged", release: "release" };
+const SETS_TOTAL = ["open", "budget"];
 const COLUMNS = [
   ["No.", true], ["When"], ["Kind"], ["ε", true], ["δ", true], ["Mechanism or reason"], ["Snapshot"],
 ];
@@ -82,7 +83,7 @@ function chart(symbol, member, ledger, entries, addsUp) {
     const at = Date.parse(entry.created_at);
     const value = Number(entry[member]);
     if (entry.kind === "release") spent.push([at, (sum += value)]);
-    else total.push([at, value]); // `open` and `budget` set the total
+    else if (SETS_TOTAL.includes(entry.kind)) total.push([at, value]);
   }
   const start = total[0][0];
   const now = Math.max(Date.now(), start + 1000, ...spent.map(([at]) => at)); // the server's clock may be ahead

@@ -2,6 +2,9 @@
 
 So no entry can be changed, left out, added or moved in the middle without breaking every later hash. Whoever rewrites
 all of them is found by comparing with an export that was kept elsewhere.
+
+Entries are of two forms. Those of the first are of earlier versions, and stay hashed as they were. Those of the second
+are hashed over their `basis` too (`core/basis.py`).
 """
 
 import json
@@ -13,6 +16,8 @@ from app.core.accountants import Accountant, Price
 from app.core.budget import Budget
 
 START = bytes(32)
+FIRST_FORM, FORM = 1, 2
+SETS_TOTAL = ("open", "budget")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +36,18 @@ class Entry:
     epsilon_units: int
     delta_units: int
     price: int  # of a release, in the accountant's currency
+    basis: Mapping[str, object] | None = None  # of a sketch that was made, merged or released; of a ledger, in `open`
+    form: int = FORM
+
+    def document(self) -> dict[str, object]:
+        """What is hashed and exported."""
+        content = asdict(self)
+        if self.form == FIRST_FORM:
+            del content["basis"], content["form"]
+        return content
 
     def hash(self, previous: bytes) -> bytes:
-        content = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        content = json.dumps(self.document(), sort_keys=True, separators=(",", ":"))
         return sha256(previous + content.encode()).digest()
 
 
@@ -49,7 +63,7 @@ class Totals:
 
 def replay(accountant: Accountant, entries: Iterable[tuple[Entry, bytes]]) -> tuple[Totals, list[str]]:
     """The totals that the entries add up to, and every fault in the chain."""
-    total, spent, count, head = Budget(0, 0), Price(0, 0), 0, START
+    total, spent, count, head, form = Budget(0, 0), Price(0, 0), 0, START, FIRST_FORM
     faults = []
     for entry, stored in entries:
         count += 1
@@ -58,9 +72,12 @@ def replay(accountant: Accountant, entries: Iterable[tuple[Entry, bytes]]) -> tu
             count = entry.sequence
         if entry.hash(head) != stored:
             faults.append(f"entry {entry.sequence} or the one before it was changed: its hash does not fit")
+        if entry.form < form:
+            faults.append(f"entry {entry.sequence} has the form of an earlier version, after entries of a later one")
+        form = max(form, entry.form)
         if entry.kind == "release":
             spent = spent.plus(Price(entry.price, entry.delta_units))
-        else:
+        elif entry.kind in SETS_TOTAL:
             total = Budget(entry.epsilon_units, entry.delta_units)
         if not accountant.limit(total).covers(spent):
             faults.append(f"after entry {entry.sequence} more is spent than the budget has")

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from app.core.accountants import Accountant, Price
 from app.core.budget import Budget
+from app.core.chain import SETS_TOTAL
 
 _NOTHING = Price(0, 0)
 
@@ -74,6 +75,7 @@ def proven(accountant: Accountant, entries: Iterable[Line]) -> Proven:
     for entry in entries:
         if entry.kind == "release":
             paid = paid.plus(Price(entry.price, entry.delta_units))
+        if entry.kind not in SETS_TOTAL:
             continue
         total = Budget(entry.epsilon_units, entry.delta_units)
         if paid != _NOTHING:

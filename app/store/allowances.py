@@ -9,14 +9,15 @@ was written to since, does not have the row that a process remembers.
 """
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from app.core.kernel import new_allowances
+from app.core.people import FINGERPRINT_BYTES
 from app.store.rows import inserted
 from app.store.tables import AllowanceRow, ScopeRow, SketchRow
 
@@ -24,6 +25,7 @@ _TOGETHER = 100
 _LEVELS = 2
 _LARGEST_ROW = 4 * 1024 * 1024
 _RANDOM_BITS = 31
+_ENTRY_BYTES = FINGERPRINT_BYTES + 2
 
 
 class HeldScope(NamedTuple):
@@ -38,6 +40,11 @@ def create(session: Session, name: str, key_check: bytes) -> int:
     """A scope of this name; the one that another transaction made at the same moment, if so."""
     inserted(session, ScopeRow, {"name": name, "key_check": key_check, "sequence": 0})
     return session.scalars(select(ScopeRow.id).where(ScopeRow.name == name)).one()
+
+
+def any_exist(session: Session) -> bool:
+    """Whether people were ever counted here, under a key that is kept outside."""
+    return session.scalar(select(ScopeRow.id).limit(1)) is not None
 
 
 def get(session: Session, scope_id: int) -> ScopeRow:
@@ -90,6 +97,39 @@ def _put_together(session: Session, scope_id: int, level: int, first: int) -> No
     session.connection().execute(delete(AllowanceRow).where(*last))
     merged = {"sequence": max(sequence for sequence, _ in rows), "entries": together.entries()}
     session.connection().execute(insert(AllowanceRow), {"scope_id": scope_id, "level": level + 1, **merged})
+
+
+def faults(session: Session, scope: ScopeRow) -> list[str]:
+    """What is wrong with the log of a scope: rows that are missing, cut off, or that should be gone."""
+    query = select(AllowanceRow.sequence, AllowanceRow.level, func.length(AllowanceRow.entries))
+    rows = session.connection().execute(query.where(AllowanceRow.scope_id == scope.id)).all()
+    if scope.dropped_at is not None:
+        return ["its people were forgotten, and fingerprints are still there"] if rows else []
+    found = []
+    last = max((sequence for sequence, _, _ in rows), default=0)
+    if last != scope.sequence or _has_hole([(sequence >> _RANDOM_BITS, level) for sequence, level, _ in rows]):
+        found.append("rows of its log of allowances are missing")
+    if any(size % _ENTRY_BYTES for _, _, size in rows):
+        found.append("a row of its log of allowances is cut off")
+    return found
+
+
+def _has_hole(rows: Sequence[tuple[int, int]]) -> bool:
+    """Whether a number up to the last is in no row, by the number and level of each row.
+
+    A hundred numbers are a hundred rows or one; one row may also stand for all the hundreds of ten thousand numbers
+    that are one row each.
+    """
+    single, hundreds, ten_thousands = (
+        {(number - 1) // _TOGETHER**level for number, at in rows if at == level} for level in range(_LEVELS + 1)
+    )
+    begun = {at // _TOGETHER for at in single}
+    return any(
+        at not in single
+        and at // _TOGETHER not in hundreds
+        and (at // _TOGETHER in begun or at // _TOGETHER**2 not in ten_thousands)
+        for at in range(max((number for number, _ in rows), default=0))
+    )
 
 
 def has_open_sketches(session: Session, scope_id: int) -> bool:

@@ -21,6 +21,8 @@ Statement = Update | Select[Any]
 log = logging.getLogger("discreet")
 
 _WAIT_SECONDS = 10  # for this process's turn, then 503
+# idle_in_transaction_session_timeout and transaction_timeout, which the driver takes for faults of ours
+_ENDED_BY_TIMEOUT = ("25P03", "25P04")
 _START_LOCK = 0x44534352  # "DSCR": a number that nothing else on this PostgreSQL uses
 
 
@@ -123,11 +125,16 @@ def _translated(dialect: Dialect) -> Iterator[None]:
     except dialect.loaded_dbapi.Error as error:  # of a driver that was asked directly: it may have taken effect
         raise _unavailable(error) from error
     except exc.DBAPIError as error:
-        if not (isinstance(error, exc.OperationalError) or error.connection_invalidated):
+        if not (isinstance(error, exc.OperationalError) or error.connection_invalidated or _was_ended(error.orig)):
             raise
         raise _unavailable(error.orig) from error
     except exc.TimeoutError as error:
         raise _unavailable(error) from error
+
+
+def _was_ended(cause: BaseException | None) -> bool:
+    """PostgreSQL ended the transaction after a time that its settings allow: whether it was committed is not known."""
+    return getattr(cause, "sqlstate", None) in _ENDED_BY_TIMEOUT
 
 
 def _unavailable(cause: BaseException | None) -> Unavailable:

@@ -1,9 +1,9 @@
 """Ledgers and their entries. Every change of a ledger goes through `_append`, together with its entry."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import NamedTuple
+from datetime import datetime
+from typing import Literal, NamedTuple
 
 from sqlalchemy import Select, Text, case, cast, select, update
 from sqlalchemy.orm import Session
@@ -16,13 +16,22 @@ from app.core.errors import Unavailable, UnknownLedger
 from app.core.mechanisms import gshm
 from app.core.people import Unit
 from app.core.planner import Offer
-from app.store.rows import inserted, like
+from app.store.rows import inserted, like, moment
 from app.store.tables import EntryRow, LedgerRow, LineageRow
 
 _AT_ONCE = 1000  # entries of a report in memory
 
+Contributions = tuple[Unit, int]  # the most that one person contributes to all sketches of a ledger
 
-def create(session: Session, name: str, accountant_name: str, total: Budget, now: datetime) -> bool:
+
+def create(
+    session: Session,
+    name: str,
+    accountant_name: str,
+    total: Budget,
+    now: datetime,
+    contributions: Contributions | None = None,
+) -> bool:
     """Make the ledger; False, and nothing changed, where the name is taken."""
     values = {
         "name": name,
@@ -40,13 +49,22 @@ def create(session: Session, name: str, accountant_name: str, total: Budget, now
     if not inserted(session, LedgerRow, values):
         return False
     (row,) = lock(session, [get(session, name).id])
-    set_total(session, row, total, kind="open", reason="", now=now)
+    if contributions:
+        row.contribution_unit, row.max_contributions = contributions
+        session.flush()
+    _set_total(session, row, total, kind="open", reason="", basis=basis(row), now=now)
     return True
 
 
-def bound_contributions(session: Session, row: LedgerRow, unit: Unit, most: int, scope_id: int) -> None:
+def basis(row: LedgerRow) -> dict[str, object]:
+    """What of a ledger never changes, besides its name."""
+    bound = {"unit": row.contribution_unit, "max": row.max_contributions}
+    return {"accountant": row.accountant, "contributions": bound if row.contribution_unit else None}
+
+
+def bound_contributions(session: Session, row: LedgerRow, scope_id: int) -> None:
     """A person's contributions to all sketches of a new ledger count together, in this scope."""
-    row.contribution_unit, row.max_contributions, row.scope_id = unit, most, scope_id
+    row.scope_id = scope_id
     session.flush()
 
 
@@ -71,9 +89,13 @@ def page(session: Session, pattern: str, after: str, limit: int) -> Sequence[Led
 
 
 def lock(session: Session, ledger_ids: Sequence[int]) -> Sequence[LedgerRow]:
-    """The ledgers, held until the commit, in the order of their ids, so that two callers cannot wait for each other."""
+    """The ledgers, held until the commit, in the order of their ids, so that two callers cannot wait for each other.
+
+    Rows that refer to a ledger may be added meanwhile (key_share): on PostgreSQL two callers that have added one would
+    otherwise wait for each other here.
+    """
     query = select(LedgerRow).where(LedgerRow.id.in_(ledger_ids)).order_by(LedgerRow.id)
-    return session.scalars(query.with_for_update().execution_options(populate_existing=True)).all()
+    return session.scalars(query.with_for_update(key_share=True).execution_options(populate_existing=True)).all()
 
 
 def payers(session: Session, sketch_id: int) -> Sequence[LedgerRow]:
@@ -81,10 +103,19 @@ def payers(session: Session, sketch_id: int) -> Sequence[LedgerRow]:
     return session.scalars(_payers(sketch_id)).all()
 
 
-def lock_payers(session: Session, sketch_id: int) -> Sequence[LedgerRow]:
-    """The same, held until the commit, in the order of `lock`. The sketch is held too, so no merge adds to them."""
-    held = _payers(sketch_id).with_for_update(of=LedgerRow).execution_options(populate_existing=True)
-    return session.scalars(held).all()
+def lock_payers(session: Session, sketch_id: int, offer: Offer) -> Sequence[LedgerRow]:
+    """The same, held until the commit, in the order of `lock`; each covers the release, else NotCovered is raised.
+
+    The sketch is held too, so no merge adds to them.
+    """
+    held = _payers(sketch_id).with_for_update(of=LedgerRow, key_share=True)
+    rows = session.scalars(held.execution_options(populate_existing=True)).all()
+    if not rows:
+        raise RuntimeError("a sketch without its ledgers cannot be released")
+    accounts = [account(row) for row in rows]
+    if not all(each.covers(offer) for each in accounts):
+        raise NotCovered(accounts, offer)
+    return rows
 
 
 def _payers(sketch_id: int) -> Select[LedgerRow]:
@@ -112,24 +143,42 @@ class NotCovered(Exception):
         self.accounts, self.offer = accounts, offer
 
 
-def charge(session: Session, sketch_id: int, offer: Offer, snapshot_id: str, now: datetime) -> list[Payment]:
-    """Pay from every ledger whose data the sketch holds, or raise NotCovered and pay from none."""
-    rows = lock_payers(session, sketch_id)
-    if not rows:
-        raise RuntimeError("a sketch without its ledgers cannot be released")
-    accounts = [account(row) for row in rows]
-    if not all(each.covers(offer) for each in accounts):
-        raise NotCovered(accounts, offer)
-    return sorted((_pay(session, row, offer, snapshot_id, now) for row in rows), key=lambda payment: payment.ledger)
+def payments(payers: Sequence[LedgerRow], offer: Offer) -> list[Payment]:
+    """What each of these ledgers pays, in the order of their names."""
+    return [_payment(row, offer) for row in sorted(payers, key=lambda row: row.name)]
 
 
-def _pay(session: Session, row: LedgerRow, offer: Offer, snapshot_id: str, now: datetime) -> Payment:
+def _payment(row: LedgerRow, offer: Offer) -> Payment:
+    price = account(row).price(offer)
+    rho = accountant(row).rho(price)
+    charged = offer.cost.as_strings() | ({"rho": rho} if rho else {})
+    left = row.total.minus(accountant(row).converted(row.total, row.paid.plus(price)))
+    return Payment(row.name, charged, left.as_strings())
+
+
+def charge(
+    session: Session,
+    payers: Sequence[LedgerRow],
+    offer: Offer,
+    *,
+    snapshot_id: str,
+    basis: Mapping[str, object],
+    now: datetime,
+) -> None:
+    """Pay for the snapshot from every one of the locked ledgers."""
+    for row in payers:
+        _pay(session, row, offer, snapshot_id, basis, now)
+
+
+def _pay(
+    session: Session, row: LedgerRow, offer: Offer, snapshot_id: str, basis: Mapping[str, object], now: datetime
+) -> None:
     price = account(row).price(offer)
     entry = Entry(
         ledger=row.name,
         sequence=row.entries + 1,
         kind="release",
-        created_at=_moment(now),
+        created_at=moment(now),
         reason="",
         snapshot=snapshot_id,
         mechanism=offer.mechanism,
@@ -138,11 +187,9 @@ def _pay(session: Session, row: LedgerRow, offer: Offer, snapshot_id: str, now: 
         epsilon_units=offer.cost.epsilon_units,
         delta_units=offer.cost.delta_units,
         price=price.main,
+        basis=basis,
     )
     _append(session, row, entry, total=row.total, spent=row.paid.plus(price), now=now)
-    rho = accountant(row).rho(price)
-    charged = offer.cost.as_strings() | ({"rho": rho} if rho else {})
-    return Payment(row.name, charged, remaining(row).as_strings())
 
 
 def accountant(row: LedgerRow) -> Accountant:
@@ -158,23 +205,57 @@ def remaining(row: LedgerRow) -> Budget:
     return account(row).remaining()
 
 
-def set_total(session: Session, row: LedgerRow, total: Budget, *, kind: str, reason: str, now: datetime) -> None:
+def change_total(session: Session, row: LedgerRow, total: Budget, reason: str, now: datetime) -> None:
     """Give the locked ledger another total; it must cover what is spent."""
-    entry = Entry(
+    _set_total(session, row, total, kind="budget", reason=reason, basis=None, now=now)
+
+
+def _set_total(
+    session: Session,
+    row: LedgerRow,
+    total: Budget,
+    *,
+    kind: str,
+    reason: str,
+    basis: Mapping[str, object] | None,
+    now: datetime,
+) -> None:
+    entry = _unpaid(row, kind=kind, reason=reason, amount=total, basis=basis, now=now)
+    _append(session, row, entry, total=total, spent=row.paid, now=now)
+
+
+def note(
+    session: Session,
+    ledger_ids: Sequence[int],
+    kind: Literal["sketch", "merge"],
+    basis: Mapping[str, object],
+    now: datetime,
+) -> None:
+    """Say in each of the ledgers what a sketch that it pays for was made from, or is now. It costs nothing."""
+    for row in lock(session, ledger_ids):
+        entry = _unpaid(row, kind=kind, reason="", amount=Budget(0, 0), basis=basis, now=now)
+        _append(session, row, entry, total=row.total, spent=row.paid, now=now)
+
+
+def _unpaid(
+    row: LedgerRow, *, kind: str, reason: str, amount: Budget, basis: Mapping[str, object] | None, now: datetime
+) -> Entry:
+    """The next entry of the ledger, of a kind that spends nothing."""
+    return Entry(
         ledger=row.name,
         sequence=row.entries + 1,
         kind=kind,
-        created_at=_moment(now),
+        created_at=moment(now),
         reason=reason,
         snapshot=None,
         mechanism=None,
         mechanism_version=None,
         parameters=None,
-        epsilon_units=total.epsilon_units,
-        delta_units=total.delta_units,
+        epsilon_units=amount.epsilon_units,
+        delta_units=amount.delta_units,
         price=0,
+        basis=basis,
     )
-    _append(session, row, entry, total=total, spent=row.paid, now=now)
 
 
 def _append(session: Session, row: LedgerRow, entry: Entry, *, total: Budget, spent: Price, now: datetime) -> None:
@@ -218,6 +299,8 @@ def _row(ledger_id: int, entry: Entry, digest: bytes, now: datetime) -> EntryRow
         delta=entry.delta_units,
         price=entry.price,
         hash=digest,
+        form=entry.form,
+        basis=entry.basis,
     )
 
 
@@ -227,7 +310,7 @@ def as_entry(row: EntryRow, ledger: str) -> Entry:
         ledger=ledger,
         sequence=row.sequence,
         kind=row.kind,
-        created_at=_moment(row.created_at),
+        created_at=moment(row.created_at),
         reason=row.reason,
         snapshot=row.snapshot_id,
         mechanism=row.mechanism,
@@ -236,11 +319,9 @@ def as_entry(row: EntryRow, ledger: str) -> Entry:
         epsilon_units=row.epsilon,
         delta_units=row.delta,
         price=row.price,
+        basis=row.basis,
+        form=row.form,
     )
-
-
-def _moment(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def entries(session: Session, ledger_id: int, after: int, limit: int | None = None) -> Sequence[EntryRow]:

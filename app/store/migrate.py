@@ -16,6 +16,10 @@ class NewerSchema(Exception):
     """The database belongs to a newer version."""
 
 
+class OlderSchema(Exception):
+    """The database is not migrated to this version yet."""
+
+
 def config() -> Config:
     packaged = Path(__file__).parents[1] / "migrations"  # in an installed wheel
     checkout = Path(__file__).parents[2] / "migrations"
@@ -41,6 +45,14 @@ def is_current(connection: Connection) -> bool:
 def is_ahead(connection: Connection) -> bool:
     """A newer version of Discreet has migrated the database; this one must not touch it."""
     return MigrationContext.configure(connection).get_current_revision() not in (None, *_revisions())
+
+
+def require_current(connection: Connection) -> None:
+    """For what reads every column, and would stumble over one that is not there."""
+    if is_ahead(connection):
+        raise NewerSchema
+    if not is_current(connection):
+        raise OlderSchema
 
 
 @cache

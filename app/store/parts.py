@@ -75,6 +75,15 @@ def read(session: Session, sketch_id: int) -> bytes | None:
     return b"".join(content for _, content in rows) if rows else None
 
 
+def are_complete(session: Session, sketch_id: int) -> bool:
+    """Whether they follow each other without a gap, each full but the last."""
+    rows = session.connection().execute(_READ, {"sketch": sketch_id}).all()
+    if not are_cut(session.get_bind().dialect):
+        return len(rows) == 1
+    full = all(len(content) == _PART_BYTES for _, content in rows[:-1])
+    return full and [number for number, _ in rows] == list(range(len(rows)))
+
+
 def write_further(session: Session, sketch_id: int, stored: bytes, over: bytes | None) -> None:
     """Those that changed, where it is known what is there now."""
     rewritten = changed(stored, over)

@@ -1,5 +1,6 @@
-"""Two small statements that SQLAlchemy does not spell the same for both databases."""
+"""What SQLAlchemy does not spell the same for both databases: two small statements, and moments as they are hashed."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, literal
@@ -22,3 +23,7 @@ def like(column: InstrumentedAttribute[str], pattern: str) -> ColumnElement[bool
     """Names that match a pattern with *. Names are lower case, so SQLite's blind LIKE does no harm."""
     escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return column.like(escaped.replace("*", "%"), escape="\\")
+
+
+def moment(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat(timespec="microseconds")

@@ -7,6 +7,7 @@ from datetime import datetime
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
+from app.core.basis import SketchBasis, digest
 from app.core.errors import UnknownSketch
 from app.core.people import Enforcement, Unit
 from app.core.universe import Universe, as_document, of_document, size_of_document
@@ -137,6 +138,24 @@ def inherit(session: Session, target: SketchRow, source: SketchRow) -> None:
         inserted(session, LineageRow, {"sketch_id": target.id, "ledger_id": ledger_id})
     for origin_id in session.scalars(select(OriginRow.origin_id).where(OriginRow.sketch_id == source.id)).all():
         inserted(session, OriginRow, {"sketch_id": target.id, "origin_id": origin_id})
+
+
+def basis(session: Session, row: SketchRow) -> SketchBasis:
+    """What its releases rest on, as it is now."""
+    paid_by = select(LedgerRow.name).join(LineageRow, LineageRow.ledger_id == LedgerRow.id)
+    return SketchBasis(
+        sketch=row.name,
+        k=row.k,
+        unit=row.unit,
+        max_contributions=row.max_contributions,
+        enforcement=row.enforcement,
+        universe_digest=None if row.universe is None else digest(row.universe),
+        family=row.family,
+        sources=row.sources,
+        counted_by_request=row.counted_by_request,
+        ledgers_digest=digest(sorted(session.scalars(paid_by.where(LineageRow.sketch_id == row.id)))),
+        origins_digest=digest(sorted(origin_names(session, row))),
+    )
 
 
 def page(session: Session, pattern: str, after: str, limit: int) -> Sequence[SketchRow]:

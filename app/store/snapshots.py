@@ -1,16 +1,21 @@
 """Stored releases."""
 
+import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, Text, cast, select
 from sqlalchemy.orm import Session
 
+from app.core.basis import snapshot_digest
 from app.core.guarantee import with_exception
 from app.core.histogram import Snapshot
+from app.store.rows import moment
 from app.store.tables import SketchRow, SnapshotRow
 
 
-def add(session: Session, snapshot: Snapshot, sketch_id: int) -> None:
+def add(session: Session, snapshot: Snapshot, sketch_id: int) -> str:
+    """Store it; its digest, for the entries that pay for it."""
     document = snapshot.document()
     row = SnapshotRow(
         id=snapshot.id,
@@ -21,6 +26,36 @@ def add(session: Session, snapshot: Snapshot, sketch_id: int) -> None:
     )
     session.add(row)
     session.flush()
+    return _digest(row, snapshot.sketch, row.histogram)
+
+
+def read_digest(session: Session, snapshot_id: str) -> str | None:
+    """The digest of what is stored; None where it is missing. A histogram may be large, so it is read bar by bar."""
+    query = select(SnapshotRow, SketchRow.name, cast(SnapshotRow.histogram, Text)).where(SnapshotRow.id == snapshot_id)
+    found = session.execute(query.join(SketchRow, SketchRow.id == SnapshotRow.sketch_id)).one_or_none()
+    return None if found is None else _digest(found[0], found[1], _parsed(found[2]))
+
+
+def _parsed(histogram: str) -> Iterator[dict[str, Any]]:
+    """The objects in a JSON array, one after the other."""
+    decode, at = json.JSONDecoder().raw_decode, _end_of_gap(histogram, 1)
+    while histogram[at] != "]":
+        bar, end = decode(histogram, at)
+        yield bar
+        at = _end_of_gap(histogram, end)
+
+
+def _end_of_gap(text: str, at: int) -> int:
+    while text[at] in " ,\n":
+        at += 1
+    return at
+
+
+def _digest(row: SnapshotRow, sketch: str, histogram: Iterable[dict[str, Any]]) -> str:
+    bars = ((bar["key"], bar["count"], bar["low"], bar["high"]) for bar in histogram)
+    return snapshot_digest(
+        snapshot=row.id, sketch=sketch, created_at=moment(row.created_at), document=row.document, bars=bars
+    )
 
 
 def find(session: Session, snapshot_id: str) -> Snapshot | None:

@@ -218,8 +218,9 @@ class SnapshotRow(Table):
 class EntryRow(Table):
     """One line of a ledger. Never updated, never deleted: triggers refuse it (migration 0002).
 
-    `open` and `budget` set the total to epsilon and delta; `release` spends them. Each line carries the hash of the
-    one before (`core/chain.py`). A release holds what was run, so that history can be read again.
+    `open` and `budget` set the total to epsilon and delta; `release` spends them. `sketch` and `merge` say that a
+    sketch was made, or took in others, and spend nothing. Each line carries the hash of the one before
+    (`core/chain.py`). A release holds what was run and what it rested on, so that history can be read again.
     """
 
     __tablename__ = "ledger_entries"
@@ -227,7 +228,8 @@ class EntryRow(Table):
         UniqueConstraint("ledger_id", "snapshot_id"),
         UniqueConstraint("ledger_id", "sequence"),
         CheckConstraint("epsilon >= 0 AND delta >= 0 AND price >= 0", name="amounts_positive"),
-        CheckConstraint("kind IN ('open', 'budget', 'release')", name="known_kind"),
+        CheckConstraint("kind IN ('open', 'budget', 'sketch', 'merge', 'release')", name="known_kind"),
+        CheckConstraint("form = 1 OR kind = 'budget' OR basis IS NOT NULL", name="basis_given"),
         CheckConstraint("(kind = 'release') = (snapshot_id IS NOT NULL)", name="release_has_snapshot"),
     )
 
@@ -248,6 +250,8 @@ class EntryRow(Table):
     delta: Mapped[int] = mapped_column(BigInteger)
     price: Mapped[int] = mapped_column(BigInteger)  # of a release, in the accountant's currency; its δ is delta
     hash: Mapped[bytes] = mapped_column(LargeBinary(32))
+    form: Mapped[int] = mapped_column(Integer, server_default="1")  # in which it was hashed (`core/chain.py`)
+    basis: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))  # `core/basis.py`
 
 
 class RequestRow(Table):

@@ -14,7 +14,7 @@ from app.core.people import KEY_BYTES
 
 
 class UserKey:
-    """Read, or made, when it is first needed."""
+    """Read when it is first needed. `value` makes one where there is none; `kept` never does."""
 
     def __init__(self, given: str | None, path: Path) -> None:
         self._given = given
@@ -22,21 +22,34 @@ class UserKey:
 
     @cached_property
     def value(self) -> bytes:
-        text = self._given or self._kept()
+        """The key; a new one, kept in the file, where there is none. For when nobody was counted yet."""
+        if not self._given and not self._path.exists():
+            self._make()
+        return self.kept
+
+    @cached_property
+    def kept(self) -> bytes:
+        """The key, which must be there: a new one would not be that of the people who were counted."""
+        text = self._given or self._read()
         return blake2b(text.encode(), digest_size=KEY_BYTES, person=b"discreet users").digest()
 
-    def _kept(self) -> str:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._make()
-        kept = self._path.read_text().strip()
+    def _read(self) -> str:
+        try:
+            kept = self._path.read_bytes().decode("ascii").strip()
+        except FileNotFoundError:
+            raise WrongUserKey(
+                f"People were counted under a user key, and its file, {self._path.name}, is missing. Put it back from "
+                "a copy, or start the server with the DISCREET_USER_KEY that it had then."
+            ) from None
+        except UnicodeDecodeError:
+            kept = ""
         if len(kept) < 2 * KEY_BYTES:  # cut off or emptied: it would be a key that everybody can guess
             raise WrongUserKey(f"The file of the user key, {self._path.name}, is damaged. Put it back from a copy.")
         return kept
 
     def _make(self) -> None:
         """Whole or not at all, and once: several workers may start together."""
-        if self._path.exists():
-            return
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = self._path.with_name(f"{self._path.name}.{os.getpid()}.{secrets.token_hex(4)}")
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_hex(KEY_BYTES) + "\n")

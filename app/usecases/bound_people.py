@@ -28,6 +28,12 @@ class Bounds:
         return people_of(batch, self.fingerprints, self.rules, table_multipliers()) if self.fingerprints else None
 
 
+def create_scope(context: Context, session: Session, name: str) -> int:
+    """A scope of this name, under the user key; the first one of a database makes the key."""
+    key = context.user_key.kept if allowances.any_exist(session) else context.user_key.value
+    return allowances.create(session, name, Fingerprints(key, name).check)
+
+
 def bounds_of(context: Context, name: str) -> Bounds:
     """Those of a sketch, deleted or not."""
     with context.database.reading() as session:
@@ -35,7 +41,7 @@ def bounds_of(context: Context, name: str) -> Bounds:
         if row.scope_id is None:
             return Bounds(Rules(row.unit, row.max_contributions), None)
         scope = allowances.get(session, row.scope_id)
-    fingerprints = Fingerprints(context.user_key.value, scope.name)
+    fingerprints = Fingerprints(context.user_key.kept, scope.name)
     if fingerprints.check != scope.key_check:
         raise WrongUserKey(
             "The people of this sketch were counted under another user key, so nothing can be added. Start the server "

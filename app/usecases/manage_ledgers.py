@@ -10,9 +10,10 @@ from app.core.accountants import Price
 from app.core.budget import Budget
 from app.core.chain import Entry
 from app.core.errors import Conflict
-from app.core.people import Fingerprints, Unit
-from app.store import allowances, ledger
+from app.core.people import Unit
+from app.store import ledger
 from app.store.tables import LedgerRow
+from app.usecases.bound_people import create_scope
 from app.usecases.context import Context
 from app.usecases.paging import Page, paged
 
@@ -59,12 +60,12 @@ def create_ledger(
 ) -> tuple[LedgerView, bool]:
     """The ledger, and whether it is new, for the caller with the key `by`. Asking again in the same words is fine."""
     with context.writing(by) as session:
-        created = ledger.create(session, name, accountant, total, context.now())
+        bound = (contributions.unit, contributions.most) if contributions else None
+        created = ledger.create(session, name, accountant, total, context.now(), bound)
         row = ledger.get(session, name)
         if created and contributions is not None:
-            scope = f"ledger/{name}"
-            scope_id = allowances.create(session, scope, Fingerprints(context.user_key.value, scope).check)
-            ledger.bound_contributions(session, row, contributions.unit, contributions.most, scope_id)
+            scope_id = create_scope(context, session, f"ledger/{name}")
+            ledger.bound_contributions(session, row, scope_id)
         if not same_ledger(row, accountant, total) or _contributions(row) != contributions:
             raise Conflict(f"A ledger named {name!r} exists with another budget, accountant or bound on contributions.")
         return view(session, row), created
@@ -104,7 +105,7 @@ def set_budget(context: Context, name: str, total: Budget, reason: str, *, by: s
         (row,) = ledger.lock(session, [ledger.get(session, name).id])
         if not ledger.accountant(row).limit(total).covers(row.paid):
             raise Conflict("The budget cannot be lower than what is spent.")
-        ledger.set_total(session, row, total, kind="budget", reason=reason, now=context.now())
+        ledger.change_total(session, row, total, reason, context.now())
         return view(session, row)
 
 

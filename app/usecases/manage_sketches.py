@@ -1,7 +1,7 @@
 """Make, read, close and delete sketches."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -9,12 +9,13 @@ from sqlalchemy.orm import Session
 from app.core.budget import Budget
 from app.core.errors import Conflict, InvalidNumber
 from app.core.guarantee import NOT_COVERED
-from app.core.people import Enforcement, Fingerprints, Unit
+from app.core.people import Enforcement, Unit
 from app.core.universe import Universe
 from app.store import allowances, ledger, sketches, states
 from app.store.sketches import Lineage
 from app.store.tables import LedgerRow, SketchRow
 from app.usecases import manage_ledgers
+from app.usecases.bound_people import create_scope
 from app.usecases.context import Context
 from app.usecases.manage_ledgers import LedgerView
 from app.usecases.paging import Page, paged
@@ -86,7 +87,7 @@ def _insert(context: Context, session: Session, name: str, spec: SketchSpec) -> 
         paid_by = ledger.get(session, name)
     else:
         paid_by = ledger.get(session, spec.ledger)
-    return sketches.create(
+    created = sketches.create(
         session,
         name=name,
         ledger_id=paid_by.id,
@@ -99,6 +100,10 @@ def _insert(context: Context, session: Session, name: str, spec: SketchSpec) -> 
         universe=spec.universe,
         now=now,
     )
+    if created:
+        basis = sketches.basis(session, sketches.get(session, name))
+        ledger.note(session, [paid_by.id], "sketch", asdict(basis), now)
+    return created
 
 
 def _scope(context: Context, session: Session, name: str, spec: SketchSpec, paid_by: LedgerRow) -> int | None:
@@ -116,8 +121,7 @@ def _scope(context: Context, session: Session, name: str, spec: SketchSpec, paid
         return paid_by.scope_id
     if spec.enforcement == "declared":
         return None
-    scope = f"sketch/{name}"
-    return allowances.create(session, scope, Fingerprints(context.user_key.value, scope).check)
+    return create_scope(context, session, f"sketch/{name}")
 
 
 def _same(row: SketchRow, paid_by: LedgerRow, spec: SketchSpec) -> bool:

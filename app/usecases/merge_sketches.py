@@ -1,6 +1,7 @@
 """Put the data of several sketches into one, which then answers for it to all their ledgers."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Literal
 
 from sqlalchemy.orm import Session
@@ -10,7 +11,7 @@ from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
-from app.store import allowances, sketches, states
+from app.store import allowances, ledger, sketches, states
 from app.store.tables import SketchRow
 from app.usecases import manage_sketches
 from app.usecases.context import Context
@@ -50,6 +51,8 @@ def _merge_all(context: Context, target: str, sources: Sequence[str], mode: Mode
             _merge(session, into, held[name], mode)
         if into.scope_id is not None and allowances.lock(session, into.scope_id).dropped:
             manage_sketches.close(context, session, into)  # its people are forgotten, so it can take no more of them
+        basis = asdict(sketches.basis(session, into))
+        ledger.note(session, sketches.ledger_ids(session, into), "merge", basis, context.now())
         return manage_sketches.view(session, into)
 
 

@@ -6,7 +6,8 @@ noise is added to a copy of it, and the transaction checks by its token that it 
 have changed the sketch meanwhile, the transaction is left, what was drawn is thrown away, and all is prepared anew.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from app.core.noise import Noise
 from app.core.planner import Family, Offer, choose, draw_for, released
 from app.core.universe import Universe
 from app.store import ledger, requests, sketches, snapshots, states
+from app.store.ledger import Payment
 from app.store.tables import SketchRow
 from app.usecases import read_snapshots
 from app.usecases.context import Context
@@ -133,18 +135,26 @@ def _commit(
         if not prepared.fits(session, row):
             raise _Changed
         snapshot = _release(session, row, terms, prepared, now)
-        snapshots.add(session, snapshot, row.id)
         if claim is not None:
             requests.settle(session, claim, snapshot.id)
     return snapshot
 
 
 def _release(session: Session, row: SketchRow, terms: Terms, prepared: _Prepared, now: datetime) -> Snapshot:
-    offer, snapshot_id = prepared.offer, uuid4().hex
-    payments = ledger.charge(session, row.id, offer, snapshot_id, now)
-    counts = prepared.counts(session, row)
+    """Every ledger must cover it before any data are read; what it rested on is hashed into the payments."""
+    offer = prepared.offer
+    payers = ledger.lock_payers(session, row.id, offer)
+    snapshot = _snapshot(row, terms, offer, prepared.counts(session, row), ledger.payments(payers, offer), now)
+    basis = asdict(sketches.basis(session, row)) | {"snapshot_digest": snapshots.add(session, snapshot, row.id)}
+    ledger.charge(session, payers, offer, snapshot_id=snapshot.id, basis=basis, now=now)
+    return snapshot
+
+
+def _snapshot(
+    row: SketchRow, terms: Terms, offer: Offer, counts: Counts, payments: Sequence[Payment], now: datetime
+) -> Snapshot:
     return Snapshot(
-        id=snapshot_id,
+        id=uuid4().hex,
         sketch=row.name,
         created_at=now,
         mechanism=offer.mechanism,

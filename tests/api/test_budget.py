@@ -57,7 +57,11 @@ def test_sketches_on_one_ledger_share_its_budget(client: TestClient) -> None:
     statuses = [release(client, name).status_code for name in ("a", "b", "a", "b")]
     assert statuses == [201, 201, 201, 409]
     entries = client.get("/v1/ledgers/team/entries").json()["items"]
-    assert [(entry["kind"], entry["epsilon"]) for entry in entries] == [("open", "0.3"), *[("release", "0.1")] * 3]
+    assert [(entry["kind"], entry["epsilon"]) for entry in entries] == [
+        ("open", "0.3"),
+        *[("sketch", "0")] * 2,
+        *[("release", "0.1")] * 3,
+    ]
 
 
 def test_deleting_a_sketch_keeps_its_history_and_its_name(client: TestClient, context: Context) -> None:

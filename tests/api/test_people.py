@@ -425,6 +425,33 @@ def test_a_server_with_another_key_answers_503_and_counts_nothing(
     assert books.counters(context.database) == {"a": 3}
 
 
+def test_a_server_whose_key_is_missing_refuses_and_makes_no_other(
+    client: TestClient, context: Context, settings: Settings
+) -> None:
+    """Under a new key everybody would have their allowance a second time."""
+    create(client)
+    post_events(client, named(("u", "a", 3)))
+    key = Path(settings.user_key_file)
+    content = key.read_text()
+    key.unlink()
+    ledger = {"epsilon": "1", "delta": "1e-3", "contributions": {"unit": "event", "max": 2}}
+    with TestClient(create_app(settings, build_context(settings)), headers=dict(client.headers)) as again:
+        refusals = [
+            post_events(again, named(("u", "b"))),
+            again.put(
+                "/v1/sketches/new", json={"k": 8, "max_contributions": 2, "budget": {"epsilon": "1", "delta": "1e-3"}}
+            ),
+            again.put("/v1/ledgers/new", json=ledger),
+        ]
+        for refused in refusals:
+            assert (refused.status_code, problem(refused)) == (503, "wrong-user-key")
+            assert "Put it back" in refused.json()["detail"]
+        assert not key.exists()
+        key.write_text(content)
+        assert post_events(again, named(("u", "b"))).status_code == 200
+    assert books.counters(context.database) == {"a": 3, "b": 1}
+
+
 def test_the_key_of_the_environment_comes_before_the_one_of_the_file(client: TestClient, settings: Settings) -> None:
     """The file is there; a server that is given its content counts on, and with any other it does not."""
     create(client)

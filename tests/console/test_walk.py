@@ -63,9 +63,10 @@ def test_the_console_takes_a_person_from_a_key_to_a_refused_release(console: Con
     expect(console.heading("Ledger page-views")).to_be_visible()
     expect(page.get_by_role("img", name="ε over time: 0.5 of 1 spent")).to_be_visible()
     expect(page.get_by_text("has paid no more than this")).to_contain_text("P ≤ e^0.5·Q + 1e-6")
-    entries = console.cells("Entries, the newest first (2 of 2)")
+    entries = console.cells("Entries, the newest first (3 of 3)")
     assert [(row[0], row[2], row[3], row[4]) for row in entries] == [
-        ("2", "release", "0.5", "1e-6"),
+        ("3", "release", "0.5", "1e-6"),
+        ("2", "sketch made", "0", "0"),
         ("1", "opened with", "1", "1e-5"),
     ]
 

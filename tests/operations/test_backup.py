@@ -138,7 +138,7 @@ def test_a_backup_under_load_is_whole_and_an_old_one_put_back_is_found_out(place
     verify, doctor = _CHECK.splitlines()
     found = place.run(verify, place.restored, check=False)
     assert (found.returncode, found.stdout) == (1, "")
-    assert found.stderr == "ledger views: entry 3 of the export is not in the database as it was\n"
+    assert found.stderr == "ledger views: entry 4 of the export is not in the database as it was\n"
     place.run(doctor, place.restored)
 
     with serving(place.restored, user_key_file=place.user_key_file) as server, server.client() as client:
@@ -158,7 +158,7 @@ def test_a_backup_under_load_is_whole_and_an_old_one_put_back_is_found_out(place
 def _lower_by_what_is_missing(client: httpx2.Client, export: Path) -> None:
     """As the README says, of the entry that `verify` has named."""
     entries = [json.loads(line) for line in export.read_text().splitlines()]
-    (missing,) = (entry for entry in entries if (entry["ledger"], entry["sequence"]) == ("views", 3))
+    (missing,) = (entry for entry in entries if (entry["ledger"], entry["sequence"]) == ("views", 4))
     total = {"epsilon": f"{10**9 - missing['epsilon_units']}e-9", "delta": f"{10**15 - missing['delta_units']}e-18"}
     lowered = client.post("/v1/ledgers/views/budget", json={**total, "reason": "spent before the restore"})
     assert lowered.status_code == 201

@@ -116,7 +116,7 @@ def test_an_entry_from_the_future_is_a_warning(used: Settings, monkeypatch: pyte
         def now(cls, _zone: object = None) -> "_Past":
             return cls(2020, 1, 1, tzinfo=UTC)
 
-    monkeypatch.setattr(doctor, "datetime", _Past)
+    monkeypatch.setattr(doctor.database, "datetime", _Past)
     assert _levels(used)["clock"] == {"warning"}
 
 
@@ -148,6 +148,96 @@ def test_postgresql_is_asked_whether_it_keeps_what_it_commits(on_postgresql: Set
         assert [line for line in said if word in line], word
 
 
+_PEOPLE = "(SELECT id FROM sketches WHERE name = 'people')"
+_SCOPE = "(SELECT scope_id FROM sketches WHERE name = 'people')"
+
+
+def _told(settings: Settings, subject: str) -> list[str]:
+    return [
+        finding.words
+        for finding in doctor.examine(settings)
+        if (finding.level, finding.subject) == ("problem", subject)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "subject", "words"),
+    [
+        (f"DELETE FROM sketch_states WHERE sketch_id = {_PEOPLE}", "sketches", "people: its data are missing."),
+        (
+            "UPDATE sketch_states SET state = substr(state, 1, 100)",
+            "sketches",
+            "views: its data are damaged or incomplete.",
+        ),
+        (
+            f"UPDATE sketch_states SET state = (SELECT state FROM sketch_states WHERE sketch_id = {_PEOPLE})",
+            "sketches",
+            "views: its data are of another family, k or number of sources than its parameters say.",
+        ),
+        ("UPDATE sketch_states SET closed = 1", "sketches", "views: it is closed in one place and open in another."),
+        (
+            "UPDATE sketches SET deleted_at = created_at",
+            "sketches",
+            "views: it was deleted, and its data are still there.",
+        ),
+        ("DELETE FROM allowance_entries", "people", "sketch/people: rows of its log of allowances are missing."),
+        (
+            "UPDATE allowance_entries SET entries = substr(entries, 1, 13)",
+            "people",
+            "sketch/people: a row of its log of allowances is cut off.",
+        ),
+        (
+            f"UPDATE allowance_scopes SET dropped_at = '2026-01-01 00:00:00.000000' WHERE id = {_SCOPE}",
+            "people",
+            "sketch/people: its people were forgotten, and a sketch of it still takes events.",
+        ),
+        ("DROP TRIGGER snapshots_no_update", "ledgers", "table snapshots: the trigger snapshots_no_update is missing"),
+        (
+            "UPDATE sketches SET max_contributions = 1",
+            "ledgers",
+            "sketch people: max_contributions is not what ledger people",
+        ),
+        (
+            "DELETE FROM sketch_ledgers",
+            "ledgers",
+            "sketch views: it holds data of ledger views, which does not pay for it.",
+        ),
+    ],
+)
+def test_what_was_damaged_or_removed_beside_the_entries_is_a_problem(
+    used: Settings, statement: str, subject: str, words: str
+) -> None:
+    _execute(used, statement)
+    assert [told for told in _told(used, subject) if told.startswith(words)], _told(used, subject)
+
+
+@pytest.mark.parametrize("damage", [b"", b"short", b"\xff\xfe" * 50])
+def test_a_user_key_that_was_emptied_or_overwritten_is_a_problem(used: Settings, damage: bytes) -> None:
+    used.user_key_path.write_bytes(damage)
+    assert _told(used, "user key") == [f"{used.user_key_path} is emptied or damaged."]
+
+
+def test_on_postgresql_a_missing_part_of_a_state_is_a_problem(on_postgresql: Settings) -> None:
+    settings = replace(on_postgresql, admin_key=ADMIN_KEY)
+    headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
+    with TestClient(create_app(settings, build_context(settings)), headers=headers) as client:
+        create_sketch(client, k=1000)
+    assert _told(settings, "sketches") == []
+    _execute(settings, "DELETE FROM sketch_parts WHERE number = 2")
+    assert _told(settings, "sketches") == ["views: its data are damaged or incomplete."]
+    _execute(settings, "UPDATE sketch_parts SET number = number + 100")
+    assert _told(settings, "sketches") == ["views: its data are damaged or incomplete."]
+
+
+def test_a_part_out_of_its_place_is_a_problem_even_where_the_bytes_can_be_read(on_postgresql: Settings) -> None:
+    settings = replace(on_postgresql, admin_key=ADMIN_KEY)
+    headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
+    with TestClient(create_app(settings, build_context(settings)), headers=headers) as client:
+        create_sketch(client, k=1000)
+    _execute(settings, "UPDATE sketch_parts SET number = number + 100")
+    assert _told(settings, "sketches") == ["views: a part of its data is missing."]
+
+
 def test_a_database_that_is_away_is_a_problem_and_its_password_is_not_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -155,4 +245,5 @@ def test_a_database_that_is_away_is_a_problem_and_its_password_is_not_told(
     assert doctor.run(away) == 1
     told = capsys.readouterr().out
     assert "does not answer" in told
+    assert "It answers" not in told
     assert _PASSWORD not in told

@@ -8,7 +8,7 @@ from random import Random
 from threading import Event
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from app.core.kernel import new_allowances
@@ -245,3 +245,30 @@ def test_dropped_fingerprints_are_in_no_row(database: Database, scope: int) -> N
         assert len(list(_all(session))) == 5
         allowances.drop(session, scope, _NOW)
         assert list(_all(session)) == []
+
+
+@pytest.mark.parametrize("largest", [10**6, 30])
+def test_a_log_has_no_hole_whatever_was_put_together_and_one_that_lost_a_row_has(
+    database: Database, scope: int, monkeypatch: pytest.MonkeyPatch, largest: int
+) -> None:
+    """Also where rows stay apart because they would be too large together."""
+    monkeypatch.setattr(allowances, "_TOGETHER", 3)
+    monkeypatch.setattr(allowances, "_LARGEST_ROW", largest)
+    rng, known = Random(largest), dict[bytes, int]()
+    for _ in range(25):
+        with database.writing() as session:
+            _append(session, scope, _use(rng, known))
+        with database.reading() as session:
+            assert allowances.faults(session, allowances.get(session, scope)) == []
+    with database.reading() as session:
+        sequences = session.scalars(select(AllowanceRow.sequence)).all()
+    for sequence in sequences:
+        assert _faults_without(database, scope, sequence) == ["rows of its log of allowances are missing"]
+
+
+def _faults_without(database: Database, scope: int, sequence: int) -> list[str]:
+    with database.writing() as session:
+        session.execute(delete(AllowanceRow).where(AllowanceRow.sequence == sequence))
+        found = allowances.faults(session, allowances.get(session, scope))
+        session.rollback()
+    return found

@@ -1,15 +1,21 @@
 """Connections: kept between transactions, replaced when they died meanwhile, and lent for single statements."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from threading import Barrier
 
 import pytest
+from fastapi.testclient import TestClient
 from sqlalchemy import PoolProxiedConnection, bindparam, column, func, table, text, update
+from sqlalchemy.orm import Session
 
 from app.core.errors import Unavailable
-from app.store import postgresql
+from app.store import postgresql, states
 from app.store.database import Database
+from app.usecases.context import Context
+from tests import books
+from tests.api.calls import create_sketch, post_events, problem
 
 _PROCESS = text("SELECT pg_backend_pid()")
 _END_OTHERS = text(
@@ -114,6 +120,52 @@ def test_an_error_that_the_driver_does_not_know_is_a_refusal_too(database_url: s
         with pytest.raises(Unavailable):
             kept.carry_out(update(_NOTES).values(words=func.fail()), {})
         assert _notes(kept) == ["one", "two"]
+
+
+def _write_slowly(database: Database, setting: str) -> None:
+    with database.writing() as session:
+        session.execute(text(f"SET {setting} = 50"))
+        session.execute(text("UPDATE notes SET words = 'lost'"))
+        if setting == "statement_timeout":
+            session.execute(text("SELECT pg_sleep(1)"))
+        time.sleep(0.2)
+        session.execute(text("SELECT 1"))
+
+
+@pytest.mark.parametrize("setting", ["transaction_timeout", "idle_in_transaction_session_timeout", "statement_timeout"])
+def test_a_transaction_that_the_server_ended_after_its_time_is_a_refusal(database_url: str, setting: str) -> None:
+    if database_url.startswith("sqlite"):
+        pytest.skip("SQLite ends no transaction by itself")
+    with closing(_with_notes(database_url)) as kept:
+        with pytest.raises(Unavailable):
+            _write_slowly(kept, setting)
+        assert _notes(kept) == ["one", "two"]
+
+
+@pytest.mark.parametrize("setting", ["transaction_timeout", "idle_in_transaction_session_timeout"])
+def test_a_batch_whose_transaction_was_ended_is_refused_and_not_tried_again(
+    client: TestClient, context: Context, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    """It may have been committed, so that another try could count it twice."""
+    if context.database.engine.dialect.name == "sqlite":
+        pytest.skip("SQLite ends no transaction by itself")
+    create_sketch(client)
+    tries, write = [], states.write
+
+    def slowly(session: Session, sketch_id: int, stored: bytes, *, over: bytes | None) -> states.Written:
+        written = write(session, sketch_id, stored, over=over)
+        tries.append(sketch_id)
+        session.execute(text(f"SET LOCAL {setting} = 50"))
+        time.sleep(0.2)
+        return written
+
+    monkeypatch.setattr(states, "write", slowly)
+    refused = post_events(client, ["a"], key="once")
+    assert (refused.status_code, problem(refused)) == (503, "unavailable")
+    assert len(tries) == 1
+    monkeypatch.undo()
+    assert post_events(client, ["a"], key="once").status_code == 200
+    assert books.counters(context.database) == {"a": 1}
 
 
 def test_a_single_statement_on_a_connection_that_was_idle_is_committed(

@@ -4,9 +4,11 @@ import json
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from hashlib import sha256
 from typing import Any
 
 from alembic import command
+from fastapi.testclient import TestClient
 from sqlalchemy import Connection, inspect, select, text
 
 from app.core.guarantee import NOT_COVERED
@@ -14,16 +16,19 @@ from app.core.kernel import batch_of, sets_of
 from app.core.sketches import state
 from app.core.sketches.order import Order
 from app.core.sketches.stream import StreamSketch
-from app.main import build_context
+from app.main import build_context, create_app
 from app.settings import Settings
 from app.store import sketches, snapshots, states
 from app.store.database import Database
 from app.store.migrate import config, is_current, migrate
 from app.store.tables import StateRow, Table
+from app.usecases.audit_ledger import export_ledgers, verify_ledgers
 from app.usecases.ingest_events import Submission, ingest_events
 from tests import books
-from tests.conftest import NewDatabase
+from tests.api.calls import release
+from tests.conftest import ADMIN_KEY, NewDatabase
 from tests.server import Server, start, wait_until_ready
+from tests.tampering import tamper
 
 _LEDGER = text(
     "INSERT INTO ledgers (id, name, accountant, epsilon_total, delta_total, spendable, delta_spendable, spent,"
@@ -199,3 +204,82 @@ def test_a_database_without_the_schema_is_not_ready(new_database: NewDatabase) -
     with database.reading() as session:
         assert not is_current(session.connection())
     database.close()
+
+
+_OLD_ENTRY = text(
+    "INSERT INTO ledger_entries (ledger_id, sequence, kind, snapshot_id, created_at, reason, mechanism,"
+    " mechanism_version, parameters, epsilon, delta, price, hash) VALUES (1, :sequence, :kind, :snapshot, :moment,"
+    " '', :mechanism, :mechanism_version, :parameters, :epsilon_units, :delta_units, :price, :hash)"
+)
+_MOMENT = "2026-01-01T00:00:00.000000+00:00"
+
+
+def _old_entries() -> list[dict[str, Any]]:
+    """Members and hashes as version 0006 wrote them."""
+    opened: dict[str, Any] = {
+        "ledger": "l",
+        "sequence": 1,
+        "kind": "open",
+        "created_at": _MOMENT,
+        "reason": "",
+        "snapshot": None,
+        "mechanism": None,
+        "mechanism_version": None,
+        "parameters": None,
+        "epsilon_units": 10**9,
+        "delta_units": 10**15,
+        "price": 0,
+    }
+    ran = {"mechanism": "pmg", "mechanism_version": 1, "parameters": {"scale": "10", "threshold": 8, "k": 3}}
+    paid = {"epsilon_units": 10**8, "delta_units": 10**12, "price": 10**8}
+    released = opened | {"sequence": 2, "kind": "release", "snapshot": "s"} | ran | paid
+    entries, head = [], bytes(32)
+    for entry in (opened, released):
+        head = sha256(head + json.dumps(entry, sort_keys=True, separators=(",", ":")).encode()).digest()
+        entries.append(entry | {"hash": head.hex()})
+    return entries
+
+
+def _at_0006(connection: Connection, entries: list[dict[str, Any]]) -> None:
+    settings = config()
+    settings.attributes["connection"] = connection
+    command.upgrade(settings, "0006")
+    connection.execute(_LEDGER)
+    connection.execute(_SKETCH, {"id": 1000, "name": "old"})
+    for table, column, other in (("sketch_ledgers", "ledger_id", 1), ("sketch_origins", "origin_id", 1000)):
+        connection.execute(text(f"INSERT INTO {table} (sketch_id, {column}) VALUES (1000, :other)"), {"other": other})
+    document = _OLD_DOCUMENT | {"charged": [{"ledger": "l", "epsilon": "0.1", "delta": "1e-6"}]}
+    connection.execute(_SNAPSHOT, {"id": "s", "sketch": 1000, "document": json.dumps(document)})
+    for entry in entries:
+        parameters = json.dumps(entry["parameters"]) if entry["parameters"] else None
+        moment = "2026-01-01 00:00:00.000000" + ("" if connection.dialect.name == "sqlite" else "+00")
+        values = {"parameters": parameters, "moment": moment, "hash": bytes.fromhex(entry["hash"])}
+        connection.execute(_OLD_ENTRY, {**entry, **values})
+    totals = "epsilon_total = 1000000000, spendable = 1000000000, delta_total = 1000000000000000"
+    spent = "delta_spendable = 1000000000000000, spent = 100000000, delta_spent = 1000000000000, entries = 2"
+    head = {"head": bytes.fromhex(entries[-1]["hash"])}
+    connection.execute(text(f"UPDATE ledgers SET {totals}, {spent}, head = :head"), head)
+
+
+def test_entries_of_an_earlier_version_verify_as_they_were_hashed_and_new_ones_follow(
+    new_database: NewDatabase,
+) -> None:
+    """Exports of that version still stand, and its triggers too."""
+    url, entries = new_database(migrated=False), _old_entries()
+    kept = [json.dumps(entry, sort_keys=True) for entry in entries]
+    with closing(Database(url)) as database:
+        with database.migrating() as connection:
+            _at_0006(connection, entries)
+        migrate(database)
+    settings = Settings(database_url=url, admin_key=ADMIN_KEY)
+    context = build_context(settings)
+    assert list(export_ledgers(context)) == kept
+    assert verify_ledgers(context, kept) == []
+    with TestClient(create_app(settings, context), headers={"Authorization": f"Bearer {ADMIN_KEY}"}) as client:
+        assert client.put("/v1/sketches/new", json={"k": 8, "ledger": "l"}).status_code == 201
+        assert release(client, "new").status_code == 201
+        assert verify_ledgers(context, kept) == []
+        exported = [json.loads(line) for line in export_ledgers(context)]
+        assert [(entry["kind"], entry.get("form")) for entry in exported[2:]] == [("sketch", 2), ("release", 2)]
+        tamper(context.database, "UPDATE ledger_entries SET reason = 'other' WHERE sequence = 1")
+        assert "ledger l: entry 1 or the one before it was changed: its hash does not fit" in verify_ledgers(context)

@@ -99,13 +99,22 @@ def test_the_file_lies_beside_the_database_or_where_the_setting_says(url: str, g
     assert Settings.from_environment(environment).user_key_path == Path(expected)
 
 
-@pytest.mark.parametrize("damage", ["", "\n", "0" * 63])
-def test_a_file_that_was_emptied_or_cut_off_is_no_key(tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize("damage", [b"", b"\n", b"0" * 63, b"\xff" * 64, b"\0\x80" * 100])
+def test_a_file_that_was_emptied_cut_off_or_overwritten_is_no_key(tmp_path: Path, damage: bytes) -> None:
     """It would be one that everybody can guess."""
     path = tmp_path / "user.key"
-    path.write_text(damage)
-    with pytest.raises(WrongUserKey):
+    path.write_bytes(damage)
+    with pytest.raises(WrongUserKey, match=r"user\.key, is damaged"):
         UserKey(None, path).value  # noqa: B018
+
+
+def test_where_people_were_counted_a_missing_key_is_not_made_anew(tmp_path: Path) -> None:
+    key = UserKey(None, tmp_path / "user.key")
+    with pytest.raises(WrongUserKey, match=r"user\.key, is missing. Put it back"):
+        key.kept  # noqa: B018
+    assert list(tmp_path.iterdir()) == []
+    made = key.value
+    assert (key.kept, UserKey(None, tmp_path / "user.key").kept) == (made, made)
 
 
 def test_neither_settings_nor_keys_show_it_when_printed(tmp_path: Path) -> None:

@@ -1,28 +1,18 @@
-"""`discreet doctor`: is this installation sound? Looks at everything a release rests on, changes nothing, and says for
-each thing what to do.
+"""The database: does it answer, does it keep what it commits, is it ours, and do ledgers and people fit together?"""
 
-A finding has the names of settings, files, ledgers and snapshots, and numbers about the machine. It never has a secret,
-a key, an event or anything counted from them.
-"""
-
-import os
-import shutil
-import stat
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from sqlite3 import Error as SqliteError
-from typing import Literal
 
 from sqlalchemy import func, select, text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from app.core import kernel
-from app.core.errors import Unavailable
+from app.core.errors import Unavailable, WrongUserKey
 from app.core.people import Fingerprints
+from app.doctor.data import data_findings
+from app.doctor.finding import Finding
+from app.doctor.machine import sqlite_path
 from app.main import build_context
 from app.settings import Settings
 from app.store import migrate
@@ -30,10 +20,6 @@ from app.store.tables import EntryRow, ScopeRow
 from app.usecases.audit_ledger import verify_ledgers
 from app.usecases.context import Context
 
-Level = Literal["ok", "warning", "problem"]
-
-_MEBIBYTE = 1024 * 1024
-_FEW_BYTES, _TOO_FEW_BYTES = 1024 * _MEBIBYTE, 100 * _MEBIBYTE
 _OLDEST_POSTGRESQL = 14  # what the PostgreSQL project itself still looks after
 _CONNECTIONS = 10  # of each worker (`store/postgresql.py`)
 _CLOCK_SECONDS = 60
@@ -44,103 +30,8 @@ _STORED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    level: Level
-    subject: str
-    words: str
-    remedy: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.level:<8} {self.subject}: {self.words}{f' {self.remedy}' if self.remedy else ''}"
-
-
-def run(settings: Settings) -> int:
-    """Print what was found; 1 where there is a problem, else 0."""
-    findings = examine(settings)
-    sys.stdout.writelines(f"{finding}\n" for finding in findings)
-    return int(any(finding.level == "problem" for finding in findings))
-
-
-def examine(settings: Settings) -> list[Finding]:
-    """All that can be said; where the database does not answer, all but what it would have to say."""
-    return [*_settings(settings), *_machine(settings), *_files(settings), *_database(settings)]
-
-
-def _settings(settings: Settings) -> Iterator[Finding]:
-    sqlite = _sqlite_path(settings)
-    if settings.max_waiting_bytes < settings.max_body_bytes:
-        yield Finding(
-            "problem",
-            "settings",
-            "DISCREET_MAX_WAITING_BYTES is below DISCREET_MAX_BODY_BYTES, so the largest batches are always refused.",
-            "Raise the first or lower the second.",
-        )
-    if sqlite and settings.workers > 1:
-        yield Finding(
-            "warning",
-            "settings",
-            "Several workers share a SQLite file, which has one writer at a time.",
-            "Use one worker, or PostgreSQL.",
-        )
-    if settings.host not in ("127.0.0.1", "::1", "localhost"):
-        yield Finding(
-            "warning",
-            "settings",
-            "The service listens beyond this machine, and keys travel in headers.",
-            "Let only a proxy with TLS reach it.",
-        )
-    yield Finding("ok", "settings", f"The database is {'SQLite' if sqlite else 'PostgreSQL'}.")
-
-
-def _machine(settings: Settings) -> Iterator[Finding]:
-    if kernel.NATIVE:
-        yield Finding("ok", "kernel", "Compiled.")
-    else:
-        yield Finding(
-            "warning",
-            "kernel",
-            "Not compiled: batches are counted in Python, many times slower.",
-            "Install a C compiler and the Python headers, and Discreet anew.",
-        )
-    if settings.workers > (os.cpu_count() or 1):
-        yield Finding("warning", "workers", "There are more workers than processors.", "Lower DISCREET_WORKERS.")
-    folder = _existing(_folder(settings))
-    free = shutil.disk_usage(folder).free
-    words = f"{free // _MEBIBYTE} MiB are free at {folder}."
-    if free < _TOO_FEW_BYTES:
-        yield Finding("problem", "disk", words, "Make room: without it nothing can be counted or paid.")
-    elif free < _FEW_BYTES:
-        yield Finding("warning", "disk", words, "Make room soon.")
-    else:
-        yield Finding("ok", "disk", words)
-
-
-def _files(settings: Settings) -> Iterator[Finding]:
-    """Who may read what: the database holds true counts, and the user key names people."""
-    sqlite = _sqlite_path(settings)
-    if sqlite:
-        yield from _private("data folder", sqlite.parent, 0o700)
-        for path in (sqlite, Path(f"{sqlite}-wal"), Path(f"{sqlite}-shm")):
-            yield from _private("database file", path, 0o600)
-    if not settings.user_key:
-        yield from _private("user key", settings.user_key_path, 0o600)
-
-
-def _private(subject: str, path: Path, wanted: int) -> Iterator[Finding]:
-    if not path.exists():
-        return
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & 0o077:
-        level: Level = "problem" if mode & 0o007 else "warning"
-        who = "Everybody on this machine" if mode & 0o007 else "The group"
-        yield Finding(level, subject, f"{who} may open {path} (mode {mode:o}).", f"Run: chmod {wanted:o} {path}")
-    else:
-        yield Finding("ok", subject, f"{path} is for its owner alone.")
-
-
-def _database(settings: Settings) -> Iterator[Finding]:
-    sqlite = _sqlite_path(settings)
+def database_findings(settings: Settings) -> Iterator[Finding]:
+    sqlite = sqlite_path(settings)
     if sqlite and not sqlite.exists():
         yield Finding("warning", "database", f"{sqlite} does not exist yet.", "`discreet serve` makes it.")
         return
@@ -149,32 +40,40 @@ def _database(settings: Settings) -> Iterator[Finding]:
     except ImportError:
         yield Finding("problem", "database", "The driver is missing.", "Run: pip install 'discreet[postgresql]'")
         return
+    answers = False
     try:
-        yield from _reachable(context, settings)
+        for finding in _reachable(context, settings):
+            answers = True
+            yield finding
     except (Unavailable, OSError):
-        yield Finding(
-            "problem",
-            "database",
-            "It does not answer.",
-            "Check DISCREET_DATABASE_URL, and that it runs and lets you in.",
-        )
-    except (SQLAlchemyError, SqliteError):
-        yield Finding(
-            "problem",
-            "database",
-            "It answers, but not as a database of Discreet should: it is another one, or damaged.",
-            "Check DISCREET_DATABASE_URL, or restore a backup.",
-        )
+        yield _STOPPED_ANSWERING if answers else _NO_ANSWER
+    except (SQLAlchemyError, SqliteError) as error:
+        nonsense = isinstance(error, DBAPIError) and error.statement is None  # the driver could not even ask
+        yield _NO_ANSWER if nonsense and not answers else _STRANGE_ANSWER
     finally:
         context.database.close()
 
 
+_NO_ANSWER = Finding(
+    "problem", "database", "It does not answer.", "Check DISCREET_DATABASE_URL, and that it runs and lets you in."
+)
+_STOPPED_ANSWERING = Finding(
+    "problem", "database", "It stopped answering while it was examined.", "Ask again; if it stays so, restore a backup."
+)
+_STRANGE_ANSWER = Finding(
+    "problem",
+    "database",
+    "It does not answer as a database of Discreet should: it is another one, or damaged.",
+    "Check DISCREET_DATABASE_URL, or restore a backup.",
+)
+
+
 def _reachable(context: Context, settings: Settings) -> Iterator[Finding]:
     with context.database.reading() as session:
+        schema = _schema(session)  # the first that the database is asked
         yield Finding("ok", "database", "It answers.")
         postgresql = session.get_bind().dialect.name == "postgresql"
         yield from _postgresql(session, settings) if postgresql else _sqlite(session)
-        schema = _schema(session)
         yield schema
         if schema.level != "ok":
             return  # the tables may be others
@@ -182,6 +81,7 @@ def _reachable(context: Context, settings: Settings) -> Iterator[Finding]:
             yield from _storage(session)
         yield _clock(session, postgresql=postgresql)
         yield _user_key(session, context, settings)
+        yield from data_findings(session)
     yield from _ledgers(context)
 
 
@@ -289,21 +189,26 @@ def _clock(session: Session, *, postgresql: bool) -> Finding:
 
 def _user_key(session: Session, context: Context, settings: Settings) -> Finding:
     """Never made here: a new one would not be that of the people already counted."""
-    scopes = list(session.scalars(select(ScopeRow).where(ScopeRow.dropped_at.is_(None)).order_by(ScopeRow.id)))
+    scopes = list(session.scalars(select(ScopeRow).order_by(ScopeRow.id)))
     if not settings.user_key and not settings.user_key_path.exists():
         if not scopes:
             return Finding("ok", "user key", "None is needed yet; the first sketch that counts people makes one.")
         return Finding(
             "problem",
             "user key",
-            f"People are counted under one, and there is none in DISCREET_USER_KEY or at {settings.user_key_path}.",
+            f"People were counted under one, and there is none in DISCREET_USER_KEY or at {settings.user_key_path}.",
             "Put it back from your copy: without it, what they contribute is refused.",
         )
     try:
-        key = context.user_key.value
+        key = context.user_key.kept
     except OSError:
         return Finding("problem", "user key", f"{settings.user_key_path} cannot be read.", "Let the service read it.")
-    other = [scope.name for scope in scopes if Fingerprints(key, scope.name).check != scope.key_check]
+    except WrongUserKey:
+        return Finding(
+            "problem", "user key", f"{settings.user_key_path} is emptied or damaged.", "Put it back from your copy."
+        )
+    counting = [scope for scope in scopes if scope.dropped_at is None]
+    other = [scope.name for scope in counting if Fingerprints(key, scope.name).check != scope.key_check]
     if other:
         return Finding(
             "problem",
@@ -311,7 +216,7 @@ def _user_key(session: Session, context: Context, settings: Settings) -> Finding
             f"It is not the one under which people were counted in {', '.join(other[:10])}.",
             "Put that one back.",
         )
-    return Finding("ok", "user key", "It is the one under which people were counted." if scopes else "There is one.")
+    return Finding("ok", "user key", "It is the one under which people were counted." if counting else "There is one.")
 
 
 def _ledgers(context: Context) -> Iterator[Finding]:
@@ -319,18 +224,8 @@ def _ledgers(context: Context) -> Iterator[Finding]:
     for fault in faults:
         yield Finding("problem", "ledgers", f"{fault}.", "Find out who wrote to the database; keep a copy of it.")
     if not faults:
-        yield Finding("ok", "ledgers", "Intact. `discreet ledger verify --against FILE` also tells if they are old.")
-
-
-def _sqlite_path(settings: Settings) -> Path | None:
-    if not settings.database_url.startswith("sqlite:///"):
-        return None
-    return Path(settings.database_url.removeprefix("sqlite:///").partition("?")[0])
-
-
-def _folder(settings: Settings) -> Path:
-    return (_sqlite_path(settings) or settings.user_key_path).parent
-
-
-def _existing(folder: Path) -> Path:
-    return next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        yield Finding(
+            "ok",
+            "ledgers",
+            "Intact, as is what they rest on. `discreet ledger verify --against FILE` also tells if they are old.",
+        )

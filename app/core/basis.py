@@ -1,0 +1,60 @@
+"""What a release rests on, in a form that an entry of a ledger can be hashed over.
+
+The hash chain protects the entries; this ties to them what lies beside: the parameters of a sketch, whose data it
+holds, and what was released. Sets that may be large (a universe, the ledgers and the sketches whose data were merged)
+and the snapshot enter by their SHA-256, so an entry stays small.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+
+from app.core.people import Enforcement, Unit
+from app.core.planner import Family
+
+_TOGETHER = 1000
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+Bar = tuple[str, int, int, int | None]  # key, count, low, high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SketchBasis:
+    """The public facts of a sketch by which its releases are planned and paid."""
+
+    sketch: str
+    k: int
+    unit: Unit
+    max_contributions: int
+    enforcement: Enforcement
+    universe_digest: str | None
+    family: Family
+    sources: int
+    counted_by_request: bool
+    ledgers_digest: str  # of the names of all that pay
+    origins_digest: str  # of the names of the sketches whose events it holds
+
+
+def digest(value: object) -> str:
+    """SHA-256 of the value as JSON: members in order of their names, without spaces."""
+    return sha256(_canonical(value).encode()).hexdigest()
+
+
+def snapshot_digest(
+    *, snapshot: str, sketch: str, created_at: str, document: Mapping[str, object], bars: Iterable[Bar]
+) -> str:
+    """SHA-256 of a release: a line of JSON with all but its histogram, and one with the list of its bars.
+
+    A function of the released values alone, however they are stored. The bars are taken a thousand at a time, so that a
+    large histogram need not be in memory.
+    """
+    about = {"snapshot": snapshot, "sketch": sketch, "created_at": created_at, "document": document}
+    hashed = sha256(f"{_canonical(about)}\n[".encode())
+    remaining, separator = iter(bars), ""
+    while some := list(islice(remaining, _TOGETHER)):
+        hashed.update(f"{separator}{_canonical(some)[1:-1]}".encode())
+        separator = ","
+    hashed.update(b"]")
+    return hashed.hexdigest()

@@ -1,0 +1,127 @@
+"""What a release rests on cannot be changed unseen: snapshots, parameters, lineage, ledgers."""
+
+import json
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import text
+
+from app.core import basis
+from app.usecases.audit_ledger import export_ledgers, verify_ledgers
+from app.usecases.context import Context
+from tests.api.calls import create_sketch, merge, post_events, release
+from tests.tampering import tamper
+
+_AB = "(SELECT id FROM sketches WHERE name = 'ab')"
+_B = "(SELECT id FROM ledgers WHERE name = 'b')"
+
+
+@pytest.fixture(autouse=True)
+def _history(client: TestClient) -> None:
+    """A merged sketch with releases, a merged one without, one over a universe, and a ledger that bounds people."""
+    for name in ("a", "b"):
+        create_sketch(client, name)
+        post_events(client, [{"key": name, "count": 2000}], name)
+    for target in ("ab", "unreleased"):
+        assert merge(client, target, "a", "b").status_code == 201
+    chosen = {"k": 8, "ledger": "a", "universe": {"values": ["x", "y"]}}
+    assert client.put("/v1/sketches/chosen", json=chosen).status_code == 201
+    bounded = {"epsilon": "1", "delta": "1e-3", "contributions": {"unit": "event", "max": 2}}
+    assert client.put("/v1/ledgers/bounded", json=bounded).status_code == 201
+    for name in ("a", "ab", "ab"):
+        assert release(client, name, epsilon="0.2").status_code == 201
+
+
+def test_an_honest_history_has_no_fault(client: TestClient, context: Context) -> None:
+    assert verify_ledgers(context, export_ledgers(context)) == []
+    assert merge(client, "more", "ab", mode="compact").status_code == 201
+    assert client.delete("/v1/sketches/b").status_code == 204
+    assert client.post("/v1/sketches/a/close").status_code == 200
+    assert release(client, "more").status_code == 201
+    assert verify_ledgers(context) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "fault"),
+    [
+        (f"DELETE FROM sketch_ledgers WHERE sketch_id = {_AB} AND ledger_id = {_B}", "sketch ab: ledger b no longer"),
+        (f"DELETE FROM sketch_origins WHERE sketch_id = {_AB}", "sketch ab: the set of sketches"),
+        ("DELETE FROM sketch_ledgers WHERE sketch_id <> ledger_id", "sketch unreleased: ledger b no longer"),
+        ("UPDATE sketches SET ledger_id = 2 WHERE name = 'a'", "sketch a: its ledger is not the one"),
+        (
+            "UPDATE sketches SET max_contributions = 7 WHERE name = 'a'",
+            "sketch a: max_contributions is not what ledger a",
+        ),
+        ("UPDATE sketches SET k = 63 WHERE name = 'unreleased'", "sketch unreleased: k is not"),
+        ("UPDATE sketches SET family = 'stream' WHERE name = 'ab'", "sketch ab: family is not"),
+        ("UPDATE sketches SET sources = 2 WHERE name = 'ab'", "sketch ab: sources is not"),
+        ("UPDATE sketches SET counted_by_request = true WHERE name = 'b'", "sketch b: counted_by_request is not"),
+        (
+            "UPDATE sketches SET universe = '{\"values\"\\: [\"x\"]}' WHERE name = 'chosen'",
+            "sketch chosen: universe is not",
+        ),
+        ("UPDATE sketches SET name = 'c' WHERE name = 'b'", "sketch b: ledger b, entry"),
+        ("UPDATE ledgers SET max_contributions = 9 WHERE name = 'bounded'", "ledger bounded: its accountant, or"),
+        ("UPDATE ledgers SET contribution_unit = NULL WHERE name = 'bounded'", "ledger bounded: its accountant, or"),
+        ("UPDATE ledgers SET accountant = 'zcdp' WHERE name = 'bounded'", "ledger bounded: its accountant, or"),
+        ("UPDATE snapshots SET sketch_id = 2 WHERE number = 1", "it is not as it was released"),
+        ("UPDATE snapshots SET created_at = '2026-01-01 00:00:00.000000' WHERE number = 1", "it is not as it was"),
+        ("UPDATE snapshots SET histogram = '[]' WHERE number = 1", "it is not as it was released"),
+        ("UPDATE snapshots SET histogram = '[{}]' WHERE number = 1", "it is no document any more"),
+        ("UPDATE snapshots SET histogram = '7' WHERE number = 1", "it is no document any more"),
+        ("UPDATE snapshots SET document = '{}' WHERE number = 1", "it is no document any more"),
+        ("UPDATE ledger_entries SET basis = NULL, form = 1 WHERE kind = 'merge'", "or the one before it was changed"),
+    ],
+)
+def test_what_was_changed_beside_the_entries_is_found_and_named(context: Context, statement: str, fault: str) -> None:
+    tamper(context.database, statement.replace("\\:", ":"))
+    assert [found for found in verify_ledgers(context) if fault in found], verify_ledgers(context)
+
+
+@pytest.mark.parametrize("member", ["guarantee", "beta", "error_bound"])
+def test_a_rewritten_text_of_a_snapshot_is_found(context: Context, member: str) -> None:
+    document = _stored(context, "document")
+    document[member] = "something else"
+    tamper(context.database, f"UPDATE snapshots SET document = '{_quoted(document)}' WHERE number = 1")
+    (fault,) = verify_ledgers(context)
+    assert fault.endswith("it is not as it was released and paid for")
+
+
+def test_one_count_that_was_changed_is_found(context: Context) -> None:
+    histogram = _stored(context, "histogram")
+    histogram[0]["count"] += 1
+    tamper(context.database, f"UPDATE snapshots SET histogram = '{_quoted(histogram)}' WHERE number = 1")
+    (fault,) = verify_ledgers(context)
+    assert fault.endswith("it is not as it was released and paid for")
+
+
+def test_the_same_values_written_otherwise_are_the_same_release(context: Context) -> None:
+    """The digest is of what was released, not of how it is stored."""
+    for column in ("document", "histogram"):
+        values = json.dumps(_stored(context, column), indent=1, sort_keys=True, ensure_ascii=False).replace("'", "''")
+        tamper(context.database, f"UPDATE snapshots SET {column} = '{values}' WHERE number = 1")
+    assert verify_ledgers(context) == []
+
+
+def test_a_digest_does_not_depend_on_how_many_bars_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bars: list[basis.Bar] = [(f"key {number}", number, 0, None) for number in range(10)]
+
+    def of(bars: list[basis.Bar]) -> str:
+        return basis.snapshot_digest(snapshot="s", sketch="a", created_at="now", document={"x": 1}, bars=iter(bars))
+
+    whole = of(bars)
+    for together in (1, 3, 10, 11):
+        monkeypatch.setattr(basis, "_TOGETHER", together)
+        assert of(bars) == whole
+    assert len({whole, of(bars[:-1]), of([]), of(bars[::-1])}) == 4
+
+
+def _stored(context: Context, column: str) -> Any:
+    with context.database.reading() as session:
+        found = session.execute(text(f"SELECT {column} FROM snapshots WHERE number = 1")).scalar_one()
+    return json.loads(found) if isinstance(found, str) else found
+
+
+def _quoted(value: Any) -> str:
+    return json.dumps(value).replace("'", "''")
