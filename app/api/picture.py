@@ -5,20 +5,21 @@ console does, gets shorter bars on a phone and letters of the same size.
 """
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from xml.sax.saxutils import escape
 
 from app.core.histogram import Bar, Snapshot
 
 _WIDTH, _TOP, _ROW, _FOOT = 720, 62, 40, 58
-_MOST_BARS = 100
+MOST_BARS = 100
 _MOST_LETTERS = 64  # of a key; what is still too wide for the picture is cut at its edge
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def svg(snapshot: Snapshot) -> str:
+def svg(snapshot: Snapshot, histogram: Sequence[Bar]) -> str:
     """The largest bars first, at most a hundred of them."""
-    bars = sorted(snapshot.histogram, key=lambda bar: (-bar.count, bar.key))[:_MOST_BARS]
+    bars = sorted(histogram, key=lambda bar: (-bar.count, bar.key))[:MOST_BARS]
     threshold = int(str(snapshot.parameters["threshold"]))
     scale = 100 / max([bar.high or bar.count for bar in bars] + [threshold, 1])
     foot = _TOP + _ROW * max(1, len(bars))

@@ -20,3 +20,4 @@ class Context:
     user_key: UserKey = field(repr=False)
     max_k: int
     max_items: int
+    max_histogram_bytes: int  # of the keys that a release lists
