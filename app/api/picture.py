@@ -72,9 +72,10 @@ def _bar(bar: Bar, y: float, scale: float) -> list[str]:
 
 def _legend(snapshot: Snapshot, threshold: int, y: float) -> list[str]:
     probability = 1 - Decimal(snapshot.beta)
+    more = ", nor the smallest above it" if snapshot.truncated else ""
     return [
         _line("6", y - 10, "6", y + 2, "cut"),
-        _text("20", y, f"cut: counts below {threshold:,} are not reported", "quiet"),
+        _text("20", y, f"cut: counts below {threshold:,} are not reported{more}", "quiet"),
         _line("0", y + 16, "12", y + 16, "whisker"),
         *(_line(x, y + 12, x, y + 20, "whisker") for x in ("0", "12")),
         _text("20", y + 20, f"true counts, all with probability {probability:f}", "quiet"),

@@ -73,8 +73,19 @@ class Cut:
     least: int
     of_least: int
 
+    def places(self, counts: Mapping[int, Sequence[int]]) -> list[int]:
+        """Which pieces hold such bars, of a histogram whose counts are given in key order, piece by piece."""
+        found = []
+        equals = self.of_least
+        for place, piece in counts.items():
+            some = min(equals, piece.count(self.least))
+            equals -= some
+            if some or max(piece) > self.least:
+                found.append(place)
+        return found
+
     def applied(self, pieces: Iterable[Sequence[Bar]]) -> Iterator[Sequence[Bar]]:
-        """Of a histogram in key order, given piece by piece."""
+        """These bars of a histogram in key order, given piece by piece; pieces without them may be missing."""
         equals = self.of_least
         for piece in pieces:
             kept = []

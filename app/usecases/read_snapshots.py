@@ -52,7 +52,7 @@ def read_bars(context: Context, snapshot_id: str, wanted: Selection) -> Iterator
     cut = wanted.cut(count for piece in counts.values() for count in piece)
     if cut is None:
         return
-    numbers = [number for number, piece in counts.items() if max(piece) >= cut.least]
+    numbers = cut.places(counts)
     del counts  # there may be many, and the reader slow
     yield from cut.applied(_pieces(context, snapshot_id, numbers))
 
