@@ -11,8 +11,10 @@ times a second. Memory is that of the server's process, sampled as often.
 import http.client
 import os
 import secrets
+import select
 import socket
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -38,6 +40,7 @@ _IDLE = 8  # that never read
 _IDLE_SECONDS = 5.0
 _TRIES = 5
 _PAUSE_SECONDS = 0.05
+_ASK = "--ask-livez"
 
 
 def main(kinds: list[str]) -> None:
@@ -153,9 +156,10 @@ class _Watch:
     waits: list[float] = field(default_factory=list)
 
     def __str__(self) -> str:
-        slowest, usual = max(self.waits, default=0.0) * 1000, statistics.median(self.waits or [0.0]) * 1000
         grown = (max(self.resident) - self.before) / 1e6
-        return f"memory +{grown:.0f} MB, /livez median {usual:.1f} ms, slowest {slowest:.0f} ms"
+        waits = sorted(wait * 1000 for wait in self.waits)
+        usual, slow, slowest = (waits[round((len(waits) - 1) * share)] for share in (0.5, 0.99, 1))
+        return f"memory +{grown:.0f} MB, /livez median {usual:.1f} ms, 99 % {slow:.0f} ms, slowest {slowest:.0f} ms"
 
 
 @contextmanager
@@ -166,24 +170,27 @@ def _watched(server: Server) -> Iterator[_Watch]:
         while not over.wait(_PAUSE_SECONDS):
             watch.resident.append(_resident(server))
 
-    def ask() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-        while not over.wait(_PAUSE_SECONDS):
-            started = time.perf_counter()
-            connection.request("GET", "/livez")
-            connection.getresponse().read()
-            watch.waits.append(time.perf_counter() - started)
-        connection.close()
-
-    threads = [threading.Thread(target=sample), threading.Thread(target=ask)]
-    for thread in threads:
-        thread.start()
+    sampling = threading.Thread(target=sample)
+    command = [sys.executable, "-m", "benchmarks.readers", _ASK, str(server.port)]
+    asking = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    sampling.start()
     try:
         yield watch
     finally:
         over.set()
-        for thread in threads:
-            thread.join()
+        sampling.join()
+        watch.waits += map(float, asking.communicate("enough")[0].split())
+
+
+def _ask_livez(port: int) -> None:
+    """In a process of its own: beside the readers it would wait for them, not for the server."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    while not select.select([sys.stdin], [], [], _PAUSE_SECONDS)[0]:
+        started = time.perf_counter()
+        connection.request("GET", "/livez")
+        connection.getresponse().read()
+        print(time.perf_counter() - started)
+    connection.close()
 
 
 def _resident(server: Server) -> int:
@@ -191,4 +198,7 @@ def _resident(server: Server) -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if _ASK in sys.argv:
+        _ask_livez(int(sys.argv[2]))
+    else:
+        main(sys.argv[1:])

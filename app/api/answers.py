@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.core.errors import Overloaded
 
-_THREADS = 4  # that produce pieces: more would not be faster, and take connections and the processor from the others
+_THREADS = 2  # that produce pieces: more are not faster, and take connections and the processor from the others
 
 Pieces = Generator[bytes, None, None]
 

@@ -97,10 +97,9 @@ def test_a_release_lists_so_many_bytes_of_keys_and_says_what_it_left_out(setting
         assert bound | {"noise_low": 0} == whole["error_bound"] | {"noise_low": 0}
         assert cut["charged"] == whole["charged"]
         assert release(client, epsilon="10", expected_events=6000, key="1").content == answer.content
-        for accept in ("application/json", "text/csv", "image/svg+xml"):
-            shown = client.get(_PATH, headers={"Accept": accept})
-            assert shown.headers["x-histogram-truncated"] == "true"
-        assert "nor the smallest above it" in shown.text
+        shown = [client.get(_PATH, headers={"Accept": accept}) for accept in ("text/csv", "image/svg+xml")]
+        assert [each.headers["x-histogram-truncated"] for each in shown] == ["true", "true"]
+        assert "nor the smallest above it" in shown[1].text
         earlier = client.get(f"/v1/snapshots/{whole['id']}")
         assert "x-histogram-truncated" not in earlier.headers
 
