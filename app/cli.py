@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from app import __version__
 from app.client import demo, keys, ledgers, releases, sending, sketches
 from app.client.failures import Failure
-from app.client.terminal import note
+from app.client.terminal import clean_lines, note
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         options.run(options)
     except Failure as failure:
-        note(f"discreet: {failure}")
+        note(clean_lines(f"discreet: {failure}"))
         sys.exit(failure.status)
     except KeyboardInterrupt:
         sys.exit(130)

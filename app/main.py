@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__, logs
 from app.api import errors, events, keys, ledgers, metrics, operations, sketches, snapshots
+from app.api.answers import Readers
 from app.api.intake import Intake
 from app.api.limits import Limits
 from app.api.middleware import Guard
@@ -89,6 +90,7 @@ def build_context(settings: Settings, noise: Noise = SYSTEM_NOISE) -> Context:
         user_key=UserKey(settings.user_key, settings.user_key_path),
         max_k=settings.max_k,
         max_items=settings.max_batch_items,
+        max_histogram_bytes=settings.max_histogram_bytes,
     )
 
 
@@ -128,6 +130,7 @@ def create_app(settings: Settings, context: Context) -> FastAPI:
     )
     app.state.context = context
     app.state.limits = limits
+    app.state.readers = Readers(settings.max_readers)
     app.add_middleware(Guard, limits=limits, small_body_seconds=settings.body_seconds)
     app.hot_path = events.HotPath(super(Service, app).__call__, ingest, limits)
     errors.install(app)

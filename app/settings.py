@@ -21,6 +21,8 @@ _FROM_ONE = (
     "hot_bytes",
     "body_seconds",
     "max_releases",
+    "max_readers",
+    "max_histogram_bytes",
 )
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 _LOG_FORMATS = ("json", "text")
@@ -48,6 +50,8 @@ class Settings:
     requests_per_minute: int = 0  # of one API key in one worker; 0: no limit
     failures_per_minute: int = 30  # wrong keys from one address; 0: no limit
     max_releases: int = 4  # at once in a worker
+    max_readers: int = 32  # long answers at once in a worker
+    max_histogram_bytes: int = 16 * 1024 * 1024  # of the keys that a release lists, together
     log_level: str = "info"
     log_format: str = ""  # text on a terminal, else json
 

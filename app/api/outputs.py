@@ -300,6 +300,11 @@ class SnapshotSummaryOut(BaseModel):
         description="What is protected, against what, under which assumption",
         examples=["Protects any one event from whoever sees this snapshot, whatever else they know: …"],
     )
+    truncated: bool = Field(
+        description="Whether the smallest counts were left out, because the keys have more bytes together than this "
+        "server lists. The error bound covers what was left out",
+        examples=[False],
+    )
     charged: list[ChargeOut] = Field(description="What each ledger paid")
     remaining: list[LedgerAmountOut] = Field(description="What each ledger had left right after this release")
 
@@ -309,6 +314,8 @@ class SnapshotSummaryOut(BaseModel):
 
 
 class SnapshotOut(SnapshotSummaryOut):
+    """A release. It is written down piece by piece (`rendering.py`); this is what comes of it."""
+
     histogram: list[BarOut] = Field(description="In key order")
 
 

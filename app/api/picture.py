@@ -5,20 +5,21 @@ console does, gets shorter bars on a phone and letters of the same size.
 """
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from xml.sax.saxutils import escape
 
 from app.core.histogram import Bar, Snapshot
 
 _WIDTH, _TOP, _ROW, _FOOT = 720, 62, 40, 58
-_MOST_BARS = 100
+MOST_BARS = 100
 _MOST_LETTERS = 64  # of a key; what is still too wide for the picture is cut at its edge
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def svg(snapshot: Snapshot) -> str:
+def svg(snapshot: Snapshot, histogram: Sequence[Bar]) -> str:
     """The largest bars first, at most a hundred of them."""
-    bars = sorted(snapshot.histogram, key=lambda bar: (-bar.count, bar.key))[:_MOST_BARS]
+    bars = sorted(histogram, key=lambda bar: (-bar.count, bar.key))[:MOST_BARS]
     threshold = int(str(snapshot.parameters["threshold"]))
     scale = 100 / max([bar.high or bar.count for bar in bars] + [threshold, 1])
     foot = _TOP + _ROW * max(1, len(bars))
@@ -71,9 +72,10 @@ def _bar(bar: Bar, y: float, scale: float) -> list[str]:
 
 def _legend(snapshot: Snapshot, threshold: int, y: float) -> list[str]:
     probability = 1 - Decimal(snapshot.beta)
+    more = ", nor the smallest above it" if snapshot.truncated else ""
     return [
         _line("6", y - 10, "6", y + 2, "cut"),
-        _text("20", y, f"cut: counts below {threshold:,} are not reported", "quiet"),
+        _text("20", y, f"cut: counts below {threshold:,} are not reported{more}", "quiet"),
         _line("0", y + 16, "12", y + 16, "whisker"),
         *(_line(x, y + 12, x, y + 20, "whisker") for x in ("0", "12")),
         _text("20", y + 20, f"true counts, all with probability {probability:f}", "quiet"),

@@ -1,40 +1,108 @@
-"""A snapshot as JSON, CSV or SVG, by Accept, with an ETag: a stored release never changes."""
+"""A snapshot as JSON, CSV or SVG, by Accept, with an ETag: a stored release never changes.
 
-import csv
-import io
+Bars are read, written down and sent piece by piece, because there may be many of them.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from fastapi import Request, Response
+from pydantic_core import to_json
 
-from app.api.outputs import SnapshotOut
-from app.api.picture import svg
+from app.api.answers import Answer, Pieces, Readers
+from app.api.outputs import SnapshotSummaryOut
+from app.api.picture import MOST_BARS, svg
 from app.core.errors import NotAcceptable
-from app.core.histogram import Snapshot
+from app.core.histogram import Bar, Selection, Snapshot
+from app.usecases.context import Context
+from app.usecases.read_snapshots import read_bars
+
+JSON = "application/json"
+TRUNCATED = "X-Histogram-Truncated"  # for those who read no JSON
+
+_FORM = 2  # counts up when the same release is written down differently: it is part of the ETag
+_PIECE_BYTES = 64 * 1024
+_RUN_BY_SPREADSHEETS = re.compile("[=+\\-@\t\r\n＝＋－＠']")  # at the beginning; or that look as if we had changed them
+_QUOTED = re.compile('[",;\t\r\n]')  # the semicolon and the tab, because spreadsheets may take them for separators
+
+Bars = Iterable[Sequence[Bar]]
 
 
-def _json(snapshot: Snapshot) -> str:
-    return SnapshotOut.of(snapshot).model_dump_json()
+def _json(snapshot: Snapshot, bars: Bars) -> Iterator[bytes]:
+    yield SnapshotSummaryOut.of(snapshot).model_dump_json().removesuffix("}").encode() + b',"histogram":['
+    separator = b""
+    for some in bars:
+        if some:
+            yield separator + to_json(some)[1:-1]
+            separator = b","
+    yield b"]}"
 
 
-def _csv(snapshot: Snapshot) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(["key", "count", "low", "high"])
-    writer.writerows((bar.key, bar.count, bar.low, "" if bar.high is None else bar.high) for bar in snapshot.histogram)
-    return out.getvalue()
+def _csv(snapshot: Snapshot, bars: Bars) -> Iterator[bytes]:
+    yield b"key,count,low,high\r\n"
+    for some in bars:
+        rows = (f"{_cell(bar.key)},{bar.count},{bar.low},{'' if bar.high is None else bar.high}\r\n" for bar in some)
+        yield "".join(rows).encode()
 
 
-_RENDERERS = {"application/json": _json, "text/csv": _csv, "image/svg+xml": svg}
+def _cell(key: str) -> str:
+    """As RFC 4180 has it. Spreadsheets run what begins like a formula, and keys are whatever was sent: such a key gets
+    an apostrophe. So does one that begins with an apostrophe, so that whoever takes one away has the exact key."""
+    safe = f"'{key}" if _RUN_BY_SPREADSHEETS.match(key) else key
+    return '"' + safe.replace('"', '""') + '"' if _QUOTED.search(safe) else safe
 
 
-def rendered(snapshot: Snapshot, request: Request, *, top: int | None, min_count: int | None) -> Response:
+def _svg(snapshot: Snapshot, bars: Bars) -> Iterator[bytes]:
+    yield svg(snapshot, [bar for some in bars for bar in some]).encode()
+
+
+_RENDERERS: dict[str, Callable[[Snapshot, Bars], Iterator[bytes]]] = {
+    JSON: _json,
+    "text/csv": _csv,
+    "image/svg+xml": _svg,
+}
+
+
+def rendered(context: Context, readers: Readers, snapshot: Snapshot, request: Request, wanted: Selection) -> Response:
+    """What the client accepts of it; nothing is read of the bars where the client has it already."""
     media_type = _negotiated(request.headers.get("accept", "*/*"))
-    etag = f'"{snapshot.id}-{media_type.partition("/")[2]}-{top}-{min_count}"'
+    etag = f'"{snapshot.id}-{_FORM}-{media_type.partition("/")[2]}-{wanted.top}-{wanted.min_count}"'
     headers = {"ETag": etag, "Vary": "Accept, Authorization", "Cache-Control": "private, no-cache"}
+    if snapshot.truncated:
+        headers[TRUNCATED] = "true"
     known = request.headers.get("if-none-match", "").split(",")
     if etag in (tag.strip().removeprefix("W/") for tag in known):  # a proxy may have weakened it
         return Response(status_code=304, headers=headers)
-    selected = snapshot.selected(top=top, min_count=min_count)
-    return Response(_RENDERERS[media_type](selected), media_type=media_type, headers=headers)
+    if media_type == "image/svg+xml":
+        wanted = Selection(top=min(wanted.top or MOST_BARS, MOST_BARS), min_count=wanted.min_count)
+    return Answer(
+        partial(_pieces, context, snapshot, media_type, wanted), readers, media_type=media_type, headers=headers
+    )
+
+
+def released(context: Context, readers: Readers, snapshot: Snapshot) -> Response:
+    """All of it as JSON, for whoever has just paid for it."""
+    return Answer(
+        partial(_pieces, context, snapshot, JSON, Selection()),
+        readers,
+        media_type=JSON,
+        headers={"Location": f"/v1/snapshots/{snapshot.id}"},
+        status=201,
+        paid=True,
+    )
+
+
+def _pieces(context: Context, snapshot: Snapshot, media_type: str, wanted: Selection) -> Pieces:
+    """What is written down, in pieces that are not too small."""
+    waiting = bytearray()
+    for some in _RENDERERS[media_type](snapshot, read_bars(context, snapshot.id, wanted)):
+        waiting += some
+        if len(waiting) >= _PIECE_BYTES:
+            yield bytes(waiting)
+            waiting.clear()
+    if waiting:
+        yield bytes(waiting)
 
 
 def _negotiated(accept: str) -> str:

@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
+from app.api.answers import AppReaders
 from app.api.dependencies import (
     AppContext,
     Paging,
@@ -19,7 +20,7 @@ from app.api.errors import Responses, headers_documented, responses
 from app.api.inputs import ParametersPlanIn, PlanIn, SnapshotIn, example
 from app.api.limits import ReleaseTurn
 from app.api.outputs import PageOut, PlanOut, SnapshotOut, SnapshotSummaryOut
-from app.api.rendering import rendered
+from app.api.rendering import TRUNCATED, released, rendered
 from app.core.errors import (
     BudgetExhausted,
     InvalidNumber,
@@ -31,6 +32,7 @@ from app.core.errors import (
     UnknownSketch,
     UnknownSnapshot,
 )
+from app.core.histogram import Selection
 from app.usecases import read_snapshots
 from app.usecases.plan_release import plan_parameters, plan_sketch
 from app.usecases.release_snapshot import release_snapshot
@@ -40,13 +42,26 @@ router = APIRouter()
 Top = Annotated[int | None, Query(ge=1, le=65_536, description="Only so many of the largest counts")]
 MinCount = Annotated[int | None, Query(description="Only counts of at least this")]
 
+
+def _selection(top: Top = None, min_count: MinCount = None) -> Selection:
+    return Selection(top=top, min_count=min_count)
+
+
+Wanted = Annotated[Selection, Depends(_selection)]
+
 _TERMS = {"epsilon": "0.5", "delta": "1e-6", "beta": "0.05", "expected_events": 100_000}
 _VALIDATOR = headers_documented({"ETag": "For If-None-Match: a stored release never changes"})
+_MARKED = {
+    TRUNCATED: {
+        "description": "`true` where the smallest counts were left out (`truncated`); else absent",
+        "schema": {"type": "string"},
+    }
+}
 _SHOWN: Responses = {
     200: {
         "model": SnapshotOut,
         "description": "As JSON, CSV or an SVG picture, by Accept",
-        "headers": _VALIDATOR,
+        "headers": _VALIDATOR | _MARKED,
         "content": {
             "text/csv": {"schema": {"type": "string"}, "example": "key,count,low,high\r\n/pricing,1043,1021,1162\r\n"},
             "image/svg+xml": {},
@@ -54,7 +69,9 @@ _SHOWN: Responses = {
     },
     304: {"description": "Not modified: you have it already (If-None-Match)", "headers": _VALIDATOR},
 }
-_RELEASED: Responses = {201: {"headers": headers_documented({"Location": "Where it can be read again"})}}
+_RELEASED: Responses = {
+    201: {"model": SnapshotOut, "headers": headers_documented({"Location": "Where it can be read again"})}
+}
 
 
 @router.post(
@@ -83,6 +100,7 @@ def plan_snapshot(name: SketchName, body: PlanIn, app: AppContext, caller: Reade
     "/v1/sketches/{name}/snapshots",
     tags=["snapshots"],
     status_code=201,
+    response_model=None,
     openapi_extra=example({**_TERMS, "mechanism": "auto"}),
     responses=_RELEASED | responses(UnknownSketch, BudgetExhausted, InvalidNumber, KeyReused, NoMechanism, Overloaded),
 )
@@ -92,9 +110,9 @@ def create_snapshot(
     app: AppContext,
     caller: ReleaserOfName,
     turn: ReleaseTurn,
-    response: Response,
+    readers: AppReaders,
     idempotency_key: RequestKey = None,
-) -> SnapshotOut:
+) -> Response:
     """One private release: charge, add noise, store, answer. Needs `release`.
 
     With an `Idempotency-Key`, a repeated request gets the same snapshot, without new noise or charge. A release that
@@ -103,8 +121,7 @@ def create_snapshot(
     """
     claim = claim_of(caller, "snapshot", name, idempotency_key, body.model_dump_json().encode())
     snapshot = release_snapshot(app, name, body.terms(), body.mechanism, claim, by=caller.key_id)
-    response.headers["Location"] = f"/v1/snapshots/{snapshot.id}"
-    return SnapshotOut.of(snapshot)
+    return released(app, readers, snapshot)
 
 
 @router.get("/v1/sketches/{name}/snapshots", tags=["snapshots"], responses=responses(UnknownSketch))
@@ -120,7 +137,7 @@ def list_snapshots(
     "/v1/snapshots/{id}",
     tags=["snapshots"],
     response_model=None,
-    responses=_SHOWN | responses(UnknownSnapshot, NotAcceptable),
+    responses=_SHOWN | responses(UnknownSnapshot, NotAcceptable, Overloaded),
 )
 def get_snapshot(
     snapshot_id: Annotated[
@@ -129,28 +146,28 @@ def get_snapshot(
     app: AppContext,
     caller: Reader,
     request: Request,
-    top: Top = None,
-    min_count: MinCount = None,
+    readers: AppReaders,
+    wanted: Wanted,
 ) -> Response:
     """A stored release. Free. Needs `read`."""
     snapshot = read_snapshots.get_snapshot(app, caller, snapshot_id)
-    return rendered(snapshot, request, top=top, min_count=min_count)
+    return rendered(app, readers, snapshot, request, wanted)
 
 
 @router.get(
     "/v1/sketches/{name}/histogram",
     tags=["snapshots"],
     response_model=None,
-    responses=_SHOWN | responses(UnknownSketch, NoSnapshot, NotAcceptable),
+    responses=_SHOWN | responses(UnknownSketch, NoSnapshot, NotAcceptable, Overloaded),
 )
 def get_histogram(
     name: SketchName,
     app: AppContext,
     caller: ReaderOfName,
     request: Request,
-    top: Top = None,
-    min_count: MinCount = None,
+    readers: AppReaders,
+    wanted: Wanted,
 ) -> Response:
     """The newest snapshot. Reading never spends: it answers 404 until something is released. Needs `read`."""
     snapshot = read_snapshots.newest_snapshot(app, name)
-    return rendered(snapshot, request, top=top, min_count=min_count)
+    return rendered(app, readers, snapshot, request, wanted)

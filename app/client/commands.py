@@ -47,7 +47,13 @@ def _with_api(run: Run, options: argparse.Namespace) -> None:
 
 
 def show(options: argparse.Namespace, document: Any, words: Callable[[], str]) -> None:
-    out(json.dumps(document, indent=2, ensure_ascii=False) if options.json else words())
+    out(_written(document) if options.json else words())
+
+
+def _written(document: Any) -> str:
+    """As JSON that is safe to show: what would move the cursor is escaped, which leaves the document the same."""
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
 
 
 def done(options: argparse.Namespace, words: str) -> None:

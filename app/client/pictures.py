@@ -12,6 +12,7 @@ from app.client.terminal import Style, clean, columns, fitted, spoken, styled, w
 _MOST_ROWS = 20
 _LEAST_FOR_ENDS = 64  # columns of a terminal that has room for the ends in figures
 _LEAST_BAR = 10
+LEFT_OUT = "The smallest counts were left out: the keys have more bytes together than the server lists."
 
 
 def histogram(snapshot: Mapping[str, Any], *, most: int | None = None) -> str:
@@ -66,6 +67,7 @@ def legend(snapshot: Mapping[str, Any]) -> list[str]:
     return wrapped(
         f"Counts below {threshold:,} are not reported. With probability {1 - Decimal(snapshot['beta']):f} every true "
         f"count lies within its error bar, and that of a key which was not reported is at most {missed}."
+        + (f" {LEFT_OUT}" if snapshot.get("truncated") else "")
     ) + wrapped(snapshot["guarantee"])
 
 

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from app.client.bars import ink
-from app.client.terminal import fitted, rewrite, watched, width
+from app.client.terminal import clean, fitted, rewrite, watched, width
 
 _EVERY_SECONDS = 0.1
 _BAR = 24
@@ -47,7 +47,7 @@ class Progress:
     def say(self, words: str) -> None:
         if self._shown:
             self._drawn = time.monotonic()
-            rewrite(fitted(f"{self.title}  {words}", width() - 1).rstrip())
+            rewrite(fitted(clean(f"{self.title}  {words}"), width() - 1).rstrip())
 
     def _line(self, share: float | None) -> str:
         rate = self._events / max(1e-3, time.monotonic() - self._start)

@@ -7,7 +7,7 @@ from typing import Any
 from app.client.commands import SKETCH, TERMS, Group, add_terms, command, given, new_request_key, show
 from app.client.connection import Api, at
 from app.client.failures import Misuse, Unreachable
-from app.client.pictures import histogram, wrapped
+from app.client.pictures import LEFT_OUT, histogram, wrapped
 from app.client.tables import amount, moment, table
 from app.client.terminal import exact, note
 
@@ -121,7 +121,10 @@ def _histogram(api: Api, options: Namespace) -> None:
     if options.svg:
         _save(options.svg, api.ask("GET", path, query=query, accept="image/svg+xml").body)
     if options.csv:
-        exact(api.ask("GET", path, query=query, accept="text/csv").body.decode())
+        answer = api.ask("GET", path, query=query, accept="text/csv")
+        exact(answer.body.decode())
+        if "X-Histogram-Truncated" in answer.headers:
+            note(LEFT_OUT)
     elif options.json or not options.svg:
         snapshot = api.get(path, **query)
         show(options, snapshot, lambda: histogram(snapshot, most=options.top))

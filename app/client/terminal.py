@@ -40,7 +40,11 @@ def rewrite(text: str) -> None:
 
 
 def exact(text: str) -> None:
-    """Bytes for another program: as they came, in UTF-8, whatever the terminal speaks."""
+    """Bytes for another program: as they came, in UTF-8, whatever the terminal speaks. On a terminal, lines without
+    what would move the cursor."""
+    if sys.stdout.isatty():
+        _write(sys.stdout, clean_lines(text))
+        return
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode())
     sys.stdout.buffer.flush()
@@ -98,6 +102,11 @@ def styled(text: str, style: Style) -> str:
 def clean(text: str) -> str:
     """Without what would move the cursor or colour the rest: keys are whatever strangers sent."""
     return spoken("".join(character if character.isprintable() else "\ufffd" for character in text))
+
+
+def clean_lines(text: str) -> str:
+    """The same of several lines, whose ends are left."""
+    return "".join(clean(line.rstrip("\r\n")) + "\n" * line.endswith("\n") for line in text.splitlines(keepends=True))
 
 
 def columns(text: str) -> int:

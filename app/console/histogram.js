@@ -117,10 +117,11 @@ function parameterName(name) {
   return name.length === 1 ? name : name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
 }
 
-function meaning({ beta, error_bound: bound }) {
+function meaning({ beta, error_bound: bound, truncated }) {
   const probability = Number((1 - Number(beta)).toPrecision(12));
   const missing = bound.sketch_low === null
     ? "Expected events were not given, so the upper ends are unknown."
     : `The true count of a key not reported is at most ${count(bound.noise_low + bound.sketch_low)}.`;
-  return `With probability ${probability}, all at once: true counts lie between low and high. ${missing}`;
+  const cut = truncated ? " The smallest counts were left out: the keys have more bytes than the server lists." : "";
+  return `With probability ${probability}, all at once: true counts lie between low and high. ${missing}${cut}`;
 }

@@ -1,7 +1,7 @@
 """What leaves the service: private counts, and how wrong they can be."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Self
 
@@ -52,9 +52,76 @@ def with_bounds(counts: Counts, *, below: int, above: int, sketch_low: int | Non
     ]
 
 
+def within_bytes(counts: Counts, most_bytes: int) -> tuple[Counts, int | None]:
+    """The largest counts whose keys have at most so many bytes together, in key order; and the largest that was left
+    out, or None. It looks at noisy counts alone, so it costs no privacy."""
+    if sum(len(key.encode()) for key in counts) <= most_bytes:
+        return counts, None
+    ranked = sorted(counts, key=lambda key: (-counts[key], key))
+    room = most_bytes
+    for place, key in enumerate(ranked):
+        room -= len(key.encode())
+        if room < 0:
+            return {key: counts[key] for key in sorted(ranked[:place])}, counts[key]
+    raise AssertionError("the keys were found to be too long")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Which bars a reader wants: those above `least`, and the first `of_least` in key order that equal it."""
+
+    least: int
+    of_least: int
+
+    def places(self, counts: Mapping[int, Sequence[int]]) -> list[int]:
+        """Which pieces hold such bars, of a histogram whose counts are given in key order, piece by piece."""
+        found = []
+        equals = self.of_least
+        for place, piece in counts.items():
+            some = min(equals, piece.count(self.least))
+            equals -= some
+            if some or max(piece) > self.least:
+                found.append(place)
+        return found
+
+    def applied(self, pieces: Iterable[Sequence[Bar]]) -> Iterator[Sequence[Bar]]:
+        """These bars of a histogram in key order, given piece by piece; pieces without them may be missing."""
+        equals = self.of_least
+        for piece in pieces:
+            kept = []
+            for bar in piece:
+                if bar.count > self.least:
+                    kept.append(bar)
+                elif bar.count == self.least and equals:
+                    equals -= 1
+                    kept.append(bar)
+            yield kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What a reader asks for: the largest `top` bars with at least `min_count`. Of equal counts the smaller keys."""
+
+    top: int | None = None
+    min_count: int | None = None
+
+    @property
+    def is_all(self) -> bool:
+        return self.top is None and self.min_count is None
+
+    def cut(self, counts: Iterable[int]) -> Cut | None:
+        """Of a histogram with these counts; None where nothing is wanted of it."""
+        wanted = [count for count in counts if self.min_count is None or count >= self.min_count]
+        if self.top is not None and self.top < len(wanted):
+            wanted.sort(reverse=True)
+            del wanted[self.top :]
+        return Cut(min(wanted), wanted.count(min(wanted))) if wanted else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One stored release. Everything in it is public: it went through the ledger."""
+    """One stored release without its bars, of which there may be many. Everything in it is public: it went through the
+    ledger."""
 
     id: str
     sketch: str
@@ -66,31 +133,20 @@ class Snapshot:
     beta: str
     parameters: Mapping[str, object]
     error_bound: ErrorBound
-    histogram: Sequence[Bar]
     guarantee: str = ""  # in words
+    truncated: bool = False  # the smallest counts were left out, because the keys had too many bytes
     charged: Sequence[Mapping[str, str]]
     remaining: Sequence[Mapping[str, str]]  # right after this release
 
     def document(self) -> dict[str, Any]:
         """The part that is stored as one value; the rest are columns."""
-        # Not asdict for the bars: there may be 65,536 of them, and it copies every value.
-        bars = [{"key": bar.key, "count": bar.count, "low": bar.low, "high": bar.high} for bar in self.histogram]
         others = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _COLUMNS}
-        return others | {"error_bound": asdict(self.error_bound), "histogram": bars}
+        return others | {"error_bound": asdict(self.error_bound)}
 
     @classmethod
     def of(cls, document: dict[str, Any], *, id: str, sketch: str, created_at: datetime) -> Self:  # noqa: A002
-        parts = document | {
-            "error_bound": ErrorBound(**document["error_bound"]),
-            "histogram": [Bar(**bar) for bar in document["histogram"]],
-        }
+        parts = document | {"error_bound": ErrorBound(**document["error_bound"])}
         return cls(id=id, sketch=sketch, created_at=created_at, **parts)
-
-    def selected(self, *, top: int | None, min_count: int | None) -> Self:
-        """The largest `top` bars with at least `min_count`, still in key order."""
-        bars = [bar for bar in self.histogram if min_count is None or bar.count >= min_count]
-        kept = largest({bar.key: bar.count for bar in bars}, len(bars) if top is None else top)
-        return replace(self, histogram=[bar for bar in bars if bar.key in kept])
 
 
 _COLUMNS = ("id", "sketch", "created_at")

@@ -211,8 +211,25 @@ class SnapshotRow(Table):
     id: Mapped[str] = mapped_column(String(32), unique=True)
     sketch_id: Mapped[int] = mapped_column(ForeignKey("sketches.id"))
     created_at: Mapped[datetime] = mapped_column(Utc)
-    document: Mapped[dict[str, Any]] = mapped_column(JSON)
-    histogram: Mapped[list[dict[str, Any]]] = mapped_column(JSON, deferred=True)  # large; a listing leaves it out
+    document: Mapped[dict[str, Any]] = mapped_column(JSON)  # all but the bars
+
+
+class BarsRow(Table):
+    """Some bars of a release, side by side in key order (`store/bars.py`). Append-only, as snapshots are.
+
+    The lists have one value a bar. The counts come before the keys, so that they are read without them.
+    """
+
+    __tablename__ = "snapshot_bars"
+
+    snapshot_id: Mapped[str] = mapped_column(ForeignKey("snapshots.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)  # 0, 1, 2 … in key order
+    first_key: Mapped[bytes] = mapped_column(LargeBinary)  # in UTF-8, whose order is that of the keys
+    counts: Mapped[list[int]] = mapped_column(JSON)
+    lows: Mapped[list[int]] = mapped_column(JSON)
+    highs: Mapped[list[int | None]] = mapped_column(JSON)
+    key_lengths: Mapped[list[int]] = mapped_column(JSON)  # in bytes
+    keys: Mapped[bytes] = mapped_column(LargeBinary)  # one after the other, in UTF-8
 
 
 class EntryRow(Table):

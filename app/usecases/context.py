@@ -32,6 +32,7 @@ class Context:
     user_key: UserKey = field(repr=False)
     max_k: int
     max_items: int
+    max_histogram_bytes: int  # of the keys that a release lists
     reports: "Recent[tuple[str, bytes], Report]" = field(default_factory=lambda: Recent(_MOST_REPORTS), repr=False)
 
     @contextmanager

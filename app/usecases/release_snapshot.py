@@ -7,7 +7,7 @@ have changed the sketch meanwhile, the transaction is left, what was drawn is th
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from app.core.budget import decimal_text
 from app.core.claims import Claim
 from app.core.errors import Overloaded
 from app.core.guarantee import sentence
-from app.core.histogram import Counts, Snapshot
+from app.core.histogram import Counts, ErrorBound, Snapshot, within_bytes
 from app.core.noise import Noise
 from app.core.planner import Family, Offer, choose, draw_for, released
 from app.core.universe import Universe
@@ -73,7 +73,7 @@ def release_snapshot(
 ) -> Snapshot:
     """Charge, add noise, store, commit, and only then answer, for the caller with the key `by`.
 
-    A retry under the same claim gets the stored snapshot.
+    A retry under the same claim gets the stored snapshot. Its bars are read with `read_bars`.
     """
     for _ in range(_MOST_TRIES):
         earlier = _earlier(context, claim) if claim else None
@@ -134,25 +134,30 @@ def _commit(
         row = sketches.lock_live(session, name)
         if not prepared.fits(session, row):
             raise _Changed
-        snapshot = _release(session, row, terms, prepared, now)
+        snapshot = _release(session, row, terms, prepared, context.max_histogram_bytes, now)
         if claim is not None:
             requests.settle(session, claim, snapshot.id)
     return snapshot
 
 
-def _release(session: Session, row: SketchRow, terms: Terms, prepared: _Prepared, now: datetime) -> Snapshot:
+def _release(
+    session: Session, row: SketchRow, terms: Terms, prepared: _Prepared, most_bytes: int, now: datetime
+) -> Snapshot:
     """Every ledger must cover it before any data are read; what it rested on is hashed into the payments."""
     offer = prepared.offer
     payers = ledger.lock_payers(session, row.id, offer)
-    snapshot = _snapshot(row, terms, offer, prepared.counts(session, row), ledger.payments(payers, offer), now)
-    basis = asdict(sketches.basis(session, row)) | {"snapshot_digest": snapshots.add(session, snapshot, row.id)}
+    counts, left_out = within_bytes(prepared.counts(session, row), most_bytes)
+    snapshot = _snapshot(row, terms, offer, left_out, ledger.payments(payers, offer), now)
+    digest = snapshots.add(session, snapshot, offer.calibrated.bars(counts, offer.error_bound), row.id)
+    basis = asdict(sketches.basis(session, row)) | {"snapshot_digest": digest}
     ledger.charge(session, payers, offer, snapshot_id=snapshot.id, basis=basis, now=now)
     return snapshot
 
 
 def _snapshot(
-    row: SketchRow, terms: Terms, offer: Offer, counts: Counts, payments: Sequence[Payment], now: datetime
+    row: SketchRow, terms: Terms, offer: Offer, left_out: int | None, payments: Sequence[Payment], now: datetime
 ) -> Snapshot:
+    """`left_out`: the largest count for which there was no room, if there was one."""
     return Snapshot(
         id=uuid4().hex,
         sketch=row.name,
@@ -161,7 +166,7 @@ def _snapshot(
         theorem=offer.theorem,
         beta=decimal_text(terms.beta),
         parameters=offer.calibrated.parameters(),
-        error_bound=offer.error_bound,
+        error_bound=_error_bound(offer, left_out),
         guarantee=sentence(
             unit=row.unit,
             max_contributions=row.max_contributions,
@@ -169,8 +174,18 @@ def _snapshot(
             cost=offer.cost,
             counted_by_request=row.counted_by_request,
         ),
-        histogram=offer.calibrated.bars(counts, offer.error_bound),
+        truncated=left_out is not None,
         charged=[{"ledger": payment.ledger, **payment.charged} for payment in payments],
         remaining=[{"ledger": payment.ledger, **payment.remaining} for payment in payments],
         **offer.cost.as_strings(),
     )
+
+
+def _error_bound(offer: Offer, left_out: int | None) -> ErrorBound:
+    """That of the mechanism; but a key that was left out of a truncated histogram counts as released with 0 too, and
+    its true count may reach the upper end of the largest count that was left out, before the sketch's own error."""
+    bound = offer.error_bound
+    if left_out is None:
+        return bound
+    [largest] = offer.calibrated.bars({"": left_out}, replace(bound, sketch_low=0))
+    return replace(bound, noise_low=max(bound.noise_low, largest.high or 0))

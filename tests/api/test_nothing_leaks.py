@@ -79,13 +79,13 @@ REASONS = {
     "parameters": _PUBLIC, "parameters.noise": _PUBLIC, "parameters.scale": _PUBLIC,
     "parameters.threshold": _PUBLIC, "parameters.k": _CHOSEN, "parameters.sigma": _PUBLIC,
     "parameters.lattice": _PUBLIC, "parameters.max_contributions": _CHOSEN, "parameters.universe_size": _CHOSEN,
-    "error_bound": _PUBLIC, "error_bound.noise_low": _PUBLIC, "error_bound.noise_high": _PUBLIC,
-    "error_bound.sketch_low": _PUBLIC,
+    "error_bound": _PUBLIC, "error_bound.noise_high": _PUBLIC, "error_bound.sketch_low": _PUBLIC,
+    "error_bound.noise_low": f"{_PUBLIC}; where truncated, also from noisy counts, which {_RELEASED}",
     # snapshots
     "id": _MADE, "sketch": _CHOSEN, "epsilon": _REQUEST, "delta": _REQUEST, "beta": _REQUEST,
     "charged": _REQUEST, "charged.ledger": _CHOSEN, "charged.epsilon": _REQUEST, "charged.delta": _REQUEST,
     "histogram": _RELEASED, "histogram.key": _RELEASED, "histogram.count": _RELEASED, "histogram.low": _RELEASED,
-    "histogram.high": _RELEASED,
+    "histogram.high": _RELEASED, "truncated": f"computed from keys and noisy counts, which {_RELEASED}",
     # keys
     "scopes": _CHOSEN, "sketches": _CHOSEN, "revoked_at": _MADE, "secret": _MADE,
 }  # fmt: skip

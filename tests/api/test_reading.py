@@ -2,12 +2,17 @@
 
 import csv
 import io
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 from fastapi.testclient import TestClient
 
+from app.main import create_app
+from app.settings import Settings
+from app.usecases.context import Context
 from tests.api.calls import create_sketch, post_events, problem, release
+from tests.conftest import ADMIN_KEY
 
 _PATH = "/v1/sketches/views/histogram"
 
@@ -39,6 +44,24 @@ def test_a_histogram_comes_as_csv(client: TestClient) -> None:
     assert int(rows[1]["low"]) <= 3000 <= int(rows[1]["high"])
 
 
+_LIKE_FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠1", "'=1", "''"]
+_HARMLESS = ["1=1", " =1", "a;=1", 'a"b', "a,b", "a\nb", "a\t=1", "日本"]
+
+
+def test_no_cell_of_the_csv_is_a_formula_and_the_exact_key_can_be_had(client: TestClient) -> None:
+    """A key that a spreadsheet would run has one apostrophe more, and so has every other that begins with one."""
+    create_sketch(client, "pasted", epsilon="50")
+    keys = sorted([*_LIKE_FORMULAS, *_HARMLESS])
+    post_events(client, [{"key": key, "count": 1000} for key in keys], "pasted")
+    release(client, "pasted", epsilon="10")
+    text = client.get("/v1/sketches/pasted/histogram", headers={"Accept": "text/csv"}).text
+    cells = [row[0] for row in csv.reader(io.StringIO(text, newline=""))][1:]
+    assert [cell for cell in cells if cell[0] == "'"] == [f"'{key}" for key in keys if key in _LIKE_FORMULAS]
+    assert [cell.removeprefix("'") for cell in cells] == keys
+    assert '"a;=1",' in text  # else what stands behind a semicolon may be a cell of its own
+    assert '"a\t=1",' in text
+
+
 def test_a_histogram_comes_as_a_picture(client: TestClient) -> None:
     answer = client.get(_PATH, headers={"Accept": "image/svg+xml;q=0.9, application/json;q=0.1"})
     assert answer.headers["content-type"].startswith("image/svg+xml")
@@ -60,6 +83,25 @@ def test_what_the_client_has_is_not_sent_again(client: TestClient) -> None:
     assert client.get(_PATH, headers={"If-None-Match": etag, "Accept": "text/csv"}).status_code == 200
     release(client)
     assert client.get(_PATH, headers={"If-None-Match": etag}).status_code == 200
+
+
+def test_a_release_lists_so_many_bytes_of_keys_and_says_what_it_left_out(settings: Settings, context: Context) -> None:
+    small = replace(context, max_histogram_bytes=4)  # "a" and "<b>", but not "c"
+    with TestClient(create_app(settings, small), headers={"Authorization": f"Bearer {ADMIN_KEY}"}) as client:
+        answer = release(client, epsilon="10", expected_events=6000, key="1")
+        cut, whole = answer.json(), client.get("/v1/sketches/views/snapshots").json()["items"][1]
+        assert [bar["key"] for bar in cut["histogram"]] == ["<b>", "a"]
+        assert (cut["truncated"], whole["truncated"]) == (True, False)
+        bound = cut["error_bound"]
+        assert 1000 <= bound["noise_low"] + bound["sketch_low"] < 1200  # of "c", which is not listed any more
+        assert bound | {"noise_low": 0} == whole["error_bound"] | {"noise_low": 0}
+        assert cut["charged"] == whole["charged"]
+        assert release(client, epsilon="10", expected_events=6000, key="1").content == answer.content
+        shown = [client.get(_PATH, headers={"Accept": accept}) for accept in ("text/csv", "image/svg+xml")]
+        assert [each.headers["x-histogram-truncated"] for each in shown] == ["true", "true"]
+        assert "nor the smallest above it" in shown[1].text
+        earlier = client.get(f"/v1/snapshots/{whole['id']}")
+        assert "x-histogram-truncated" not in earlier.headers
 
 
 def test_snapshots_and_entries_page_without_loss(client: TestClient) -> None:

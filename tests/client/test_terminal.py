@@ -1,16 +1,20 @@
 """What is drawn fits the terminal, in the letters that it has, with colour only where somebody sees it."""
 
 import io
+import json
 import sys
+from argparse import Namespace
 from typing import Any
 
 import pytest
 
+from app.cli import main
 from app.client.bars import ASCII, BLOCKS, Bar, Ink, Scale, axis, drawn
-from app.client.pictures import histogram
+from app.client.commands import show
+from app.client.pictures import LEFT_OUT, histogram
 from app.client.progress import Progress
 from app.client.tables import table
-from app.client.terminal import columns, fitted, out
+from app.client.terminal import columns, exact, fitted, out
 
 SNAPSHOT: dict[str, Any] = {
     "sketch": "views",
@@ -122,6 +126,39 @@ def test_a_table_gives_way_in_its_widest_words(monkeypatch: pytest.MonkeyPatch) 
     assert lines[1].endswith("…  1,234,567")
     assert table(("name",), [], empty="None.") == "None."
     assert fitted("日本語", 5) == "日本…"
+
+
+def test_what_is_exact_for_a_program_is_harmless_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'key,count\r\n"\x1b[2Ja\x9b\x07\u202eb\nc",1\r\nd\x85e,2\r\n'
+    piped = _terminal(monkeypatch)
+    exact(text)
+    assert piped.shown == text
+    watched = _terminal(monkeypatch, tty=True)
+    exact(text)
+    assert watched.shown == 'key,count\n"\ufffd[2Ja\ufffd\ufffd\ufffdb\nc",1\nd\ufffde,2\n'
+
+
+def test_a_document_is_shown_with_escapes_and_stays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _terminal(monkeypatch, tty=True)
+    document = {"key": "a\x1b\x7f\x9b\u202e\n日本🙂"}
+    show(Namespace(json=True), document, str)
+    assert json.loads(terminal.shown) == document
+    assert all(character.isprintable() or character == "\n" for character in terminal.shown)
+    assert "日本🙂" in terminal.shown
+
+
+def test_a_failure_is_told_without_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _terminal(monkeypatch, tty=True)
+    with pytest.raises(SystemExit):
+        main(["ingest", "no\x1b[2Jwhere", "--sketch", "views", "--key", "k"])
+    assert "\x1b" not in terminal.shown
+    assert "no\ufffd[2Jwhere cannot be read" in terminal.shown
+
+
+def test_a_histogram_that_is_not_whole_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    _terminal(monkeypatch)
+    assert LEFT_OUT in " ".join(histogram(SNAPSHOT | {"truncated": True}).split())
+    assert LEFT_OUT not in " ".join(histogram(SNAPSHOT | {"truncated": False}).split())
 
 
 def test_progress_is_for_whoever_watches(monkeypatch: pytest.MonkeyPatch) -> None:

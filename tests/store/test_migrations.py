@@ -4,12 +4,15 @@ import json
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
+import pytest
 from alembic import command
 from fastapi.testclient import TestClient
 from sqlalchemy import Connection, inspect, select, text
+from sqlalchemy.exc import DBAPIError
 
 from app.core.guarantee import NOT_COVERED
 from app.core.kernel import batch_of, sets_of
@@ -18,7 +21,7 @@ from app.core.sketches.order import Order
 from app.core.sketches.stream import StreamSketch
 from app.main import build_context, create_app
 from app.settings import Settings
-from app.store import sketches, snapshots, states
+from app.store import bars, sketches, snapshots, states
 from app.store.database import Database
 from app.store.migrate import config, is_current, migrate
 from app.store.tables import StateRow, Table
@@ -170,6 +173,44 @@ def test_sketches_that_an_earlier_version_counted_by_request_are_marked_and_say_
     ingest_events(context, "people", Submission(sets_of([(None, ["a", "b"]), (None, ["c", "d"])], 2)))
     assert books.counters(context.database, "people") == {"b": 7}  # read as it was stored, and folded one by one
     context.database.close()
+
+
+_OLD_HISTOGRAM = text(
+    "INSERT INTO snapshots (id, sketch_id, created_at, document, histogram)"
+    " VALUES (:id, 1, '2026-01-01 00:00:00', :document, :histogram)"
+)
+_OLD_BARS: dict[str, list[dict[str, Any]]] = {
+    "none": [],
+    "one": [{"key": "a", "count": 2**64, "low": 1, "high": None}],
+    "many": [
+        {"key": f'{at:04}\x00\x1b"\\],é🙂' + "\x01" * 400, "count": 40 + at, "low": -at, "high": at}
+        for at in range(900)
+    ],
+}
+
+
+def test_histograms_stored_as_one_value_are_the_same_in_rows_that_nothing_changes(new_database: NewDatabase) -> None:
+    """As version 0006 of the tables has them."""
+    with closing(Database(new_database(migrated=False))) as database:
+        with database.migrating() as connection:
+            settings = config()
+            settings.attributes["connection"] = connection
+            command.upgrade(settings, "0006")
+            connection.execute(_LEDGER)
+            connection.execute(_SKETCH, {"id": 1, "name": "s"})
+            for name, histogram in _OLD_BARS.items():
+                document, written = json.dumps(_OLD_DOCUMENT), json.dumps(histogram)
+                connection.execute(_OLD_HISTOGRAM, {"id": name, "document": document, "histogram": written})
+        migrate(database)
+        for name, histogram in _OLD_BARS.items():
+            with database.reading() as session:
+                numbers = bars.numbers(session, name)
+                read = [bar for number in numbers for bar in bars.read(session, name, number)]
+                assert [asdict(bar) for bar in read] == histogram
+                assert len(numbers) == {"none": 0, "one": 1, "many": 7}[name]
+        for change in ("UPDATE snapshot_bars SET counts = '[]'", "DELETE FROM snapshot_bars"):
+            with pytest.raises(DBAPIError, match="append-only"), database.writing() as session:
+                session.execute(text(change))
 
 
 def test_migrating_again_changes_nothing(database_url: str) -> None:
