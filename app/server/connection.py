@@ -57,7 +57,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
-        self.transport.stop_watching(even_if_unread=True)
+        self.transport.forget()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:

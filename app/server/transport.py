@@ -54,10 +54,17 @@ class PatientTransport:
             self._unread = unread
             self._timer = self._loop.call_later(_WRITE_SECONDS, self._look)
 
-    def stop_watching(self, *, even_if_unread: bool = False) -> None:
-        if self._timer is not None and (even_if_unread or not self.is_closing()):
+    def stop_watching(self) -> None:
+        """The client has read most of it. Of a connection that is to be closed it must read all."""
+        if self._timer is not None and not self.is_closing():
             self._timer.cancel()
             self._timer = None
+
+    def forget(self) -> None:
+        """The connection is closed. Without its timer and its way back, nothing keeps it in memory."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.close = _do_nothing
 
     def _look(self) -> None:
         self._timer = None
@@ -65,3 +72,7 @@ class PatientTransport:
             self._transport.abort()
         else:
             self.watch_reader()
+
+
+def _do_nothing() -> None:
+    """In place of closing what is closed."""

@@ -2,21 +2,20 @@
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import httpx2
+import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy.orm import Session
 
-from app.core.noise import SYSTEM_NOISE
 from app.main import build_context, create_app
 from app.settings import Settings
-from app.store import sketches
+from app.store import ledger, sketches
 from app.store.database import Database
-from app.store.tables import SketchRow
+from app.store.tables import LedgerRow, SketchRow
 from app.usecases.audit_ledger import verify_ledgers
 from app.usecases.context import Context
 from tests import books
@@ -67,25 +66,26 @@ def test_a_histogram_that_shows_a_source_was_paid_by_its_ledger(database_url: st
     database.close()
 
 
-def test_a_merge_waits_for_a_release_that_has_charged_and_not_yet_drawn(settings: Settings) -> None:
-    """Otherwise the release could draw on data whose ledger it has not charged."""
-    ahead, drawing, go_on = threading.Event(), threading.Event(), threading.Event()
+def test_a_merge_waits_for_a_release_that_knows_its_payers_and_has_not_yet_read(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the release could read data whose ledger it has not charged."""
+    held, go_on, lock_payers = threading.Event(), threading.Event(), ledger.lock_payers
 
-    def slow(scale: float, size: int) -> list[int]:
-        if not ahead.is_set():  # before the transaction: make none, so that all are wanted within it
-            ahead.set()
-            return []
-        drawing.set()
+    def lock_and_wait(*given: Any) -> Sequence[LedgerRow]:
+        payers = lock_payers(*given)
+        held.set()
         assert go_on.wait(30)
-        return SYSTEM_NOISE.gaussian(scale, size)
+        return payers
 
-    context = build_context(settings, noise=replace(SYSTEM_NOISE, gaussian=slow))
+    monkeypatch.setattr(ledger, "lock_payers", lock_and_wait)
+    context = build_context(settings)
     headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
     with TestClient(create_app(settings, context), headers=headers) as client, ThreadPoolExecutor(2) as threads:
         _prepare(client)
         merge(client, "target", _SOURCES[0])
         releasing = threads.submit(lambda: release(client, "target", epsilon="1"))
-        assert drawing.wait(30)
+        assert held.wait(30)
         merging = threads.submit(lambda: merge(client, "target", _SOURCES[1]))
         assert not _finishes(merging.done, seconds=0.5)
         go_on.set()

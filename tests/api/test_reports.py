@@ -58,8 +58,8 @@ def test_at_a_basic_ledger_a_changed_total_changes_nothing_about_it(client: Test
     found = report(client)
     assert found["guarantee"] == found["spent"] == amount("0.3", "3e-9")
     assert found["budget_changes"] == [
-        {"number": 3, "adds": None, **amount("5")},
-        {"number": 5, "adds": None, **amount("0.5")},
+        {"number": 4, "adds": None, **amount("5")},
+        {"number": 6, "adds": None, **amount("0.5")},
     ]
     assert "however the total was changed" in found["statement"]
 
@@ -87,7 +87,7 @@ def test_a_zcdp_total_raised_after_a_release_adds_what_it_allows(client: TestCli
     pay(client, 5)
     found = report(client)
     (change,) = found["budget_changes"]
-    assert (change["number"], change["epsilon"], change["delta"]) == (7, "9", "1e-5")
+    assert (change["number"], change["epsilon"], change["delta"]) == (8, "9", "1e-5")
     assert 8.5 < float(change["adds"]["epsilon"]) < 9
     assert Decimal(change["adds"]["delta"]) == Decimal("1e-5") - 5 * Decimal("1e-9")
     for part in ("epsilon", "delta"):
@@ -103,7 +103,7 @@ def test_a_zcdp_total_lowered_after_a_release_leaves_what_was_granted(client: Te
     pay(client, 2)
     found = report(client)
     assert (found["guarantee"], found["total"]) == (amount("6"), amount("3"))
-    assert found["budget_changes"] == [{"number": 7, "adds": None, **amount("3")}]
+    assert found["budget_changes"] == [{"number": 8, "adds": None, **amount("3")}]
     assert "a lower total is not proven" in found["statement"]
 
 

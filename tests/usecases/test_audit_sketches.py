@@ -13,6 +13,7 @@ from app.usecases.context import Context
 from tests.api.calls import create_sketch, merge, post_events, release
 from tests.tampering import tamper
 
+_FIRST = "snapshot_id = (SELECT id FROM snapshots WHERE number = 1)"
 _AB = "(SELECT id FROM sketches WHERE name = 'ab')"
 _B = "(SELECT id FROM ledgers WHERE name = 'b')"
 
@@ -67,9 +68,10 @@ def test_an_honest_history_has_no_fault(client: TestClient, context: Context) ->
         ("UPDATE ledgers SET accountant = 'zcdp' WHERE name = 'bounded'", "ledger bounded: its accountant, or"),
         ("UPDATE snapshots SET sketch_id = 2 WHERE number = 1", "it is not as it was released"),
         ("UPDATE snapshots SET created_at = '2026-01-01 00:00:00.000000' WHERE number = 1", "it is not as it was"),
-        ("UPDATE snapshots SET histogram = '[]' WHERE number = 1", "it is not as it was released"),
-        ("UPDATE snapshots SET histogram = '[{}]' WHERE number = 1", "it is no document any more"),
-        ("UPDATE snapshots SET histogram = '7' WHERE number = 1", "it is no document any more"),
+        (f"DELETE FROM snapshot_bars WHERE {_FIRST}", "it is not as it was released"),
+        (f"UPDATE snapshot_bars SET counts = '[]' WHERE {_FIRST}", "it is not as it was released"),
+        (f"UPDATE snapshot_bars SET highs = '[{{}}]' WHERE {_FIRST}", "it is not as it was released"),
+        (f"UPDATE snapshot_bars SET counts = '7' WHERE {_FIRST}", "it is no document any more"),
         ("UPDATE snapshots SET document = '{}' WHERE number = 1", "it is no document any more"),
         ("UPDATE ledger_entries SET basis = NULL, form = 1 WHERE kind = 'merge'", "or the one before it was changed"),
     ],
@@ -89,18 +91,21 @@ def test_a_rewritten_text_of_a_snapshot_is_found(context: Context, member: str) 
 
 
 def test_one_count_that_was_changed_is_found(context: Context) -> None:
-    histogram = _stored(context, "histogram")
-    histogram[0]["count"] += 1
-    tamper(context.database, f"UPDATE snapshots SET histogram = '{_quoted(histogram)}' WHERE number = 1")
+    counts = _stored_bars(context, "counts")
+    counts[0] += 1
+    tamper(context.database, f"UPDATE snapshot_bars SET counts = '{_quoted(counts)}' WHERE {_FIRST}")
     (fault,) = verify_ledgers(context)
     assert fault.endswith("it is not as it was released and paid for")
 
 
 def test_the_same_values_written_otherwise_are_the_same_release(context: Context) -> None:
     """The digest is of what was released, not of how it is stored."""
-    for column in ("document", "histogram"):
-        values = json.dumps(_stored(context, column), indent=1, sort_keys=True, ensure_ascii=False).replace("'", "''")
-        tamper(context.database, f"UPDATE snapshots SET {column} = '{values}' WHERE number = 1")
+    document = json.dumps(_stored(context, "document"), indent=1, sort_keys=True, ensure_ascii=False)
+    tamper(
+        context.database, f"UPDATE snapshots SET document = '{document.replace(chr(39), 2 * chr(39))}' WHERE number = 1"
+    )
+    counts = json.dumps(_stored_bars(context, "counts"), indent=1)
+    tamper(context.database, f"UPDATE snapshot_bars SET counts = '{counts}' WHERE {_FIRST}")
     assert verify_ledgers(context) == []
 
 
@@ -118,8 +123,16 @@ def test_a_digest_does_not_depend_on_how_many_bars_are_taken_at_once(monkeypatch
 
 
 def _stored(context: Context, column: str) -> Any:
+    return _read(context, f"SELECT {column} FROM snapshots WHERE number = 1")
+
+
+def _stored_bars(context: Context, column: str) -> Any:
+    return _read(context, f"SELECT {column} FROM snapshot_bars WHERE {_FIRST} AND number = 0")
+
+
+def _read(context: Context, query: str) -> Any:
     with context.database.reading() as session:
-        found = session.execute(text(f"SELECT {column} FROM snapshots WHERE number = 1")).scalar_one()
+        found = session.execute(text(query)).scalar_one()
     return json.loads(found) if isinstance(found, str) else found
 
 

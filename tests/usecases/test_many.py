@@ -142,7 +142,7 @@ def test_a_report_is_read_by_one_statement_and_made_once_for_the_same_entries(
     second = report_ledger(context, "team")
     assert (second.releases, second.numerical_epsilon) != (first.releases, first.numerical_epsilon)
     set_budget(context, "team", Budget.granted(epsilon="20", delta="1e-3"), "more")
-    assert [change.entry for change in report_ledger(context, "team").changes] == [6]
+    assert [change.entry for change in report_ledger(context, "team").changes] == [7]
 
 
 def test_a_report_is_of_the_entries_that_its_hash_stands_for(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,6 +242,24 @@ def test_a_sketch_that_changes_after_the_draws_is_released_as_what_it_became(
     assert books.read(context.database).payments == 1
 
 
+def test_a_sum_that_grows_after_it_was_copied_is_copied_again(context: Context, numbers: _Numbers) -> None:
+    """So what is released is paid for by all whose data it holds."""
+    _create_family(context, "summed")
+    _create(context, "third", _UNIVERSE)
+
+    def merge_at_first(scale: float, size: int) -> list[int]:
+        if not numbers.asked:
+            merge_sketches(context, "views", ["third"], "summed")
+        return numbers(scale, size)
+
+    snapshot = _release(replace(context, noise=Noise(merge_at_first, merge_at_first, numbers.below)), "reduced-approx")
+    assert {paid["ledger"] for paid in snapshot.charged} == {"views", "more", "third"}
+    assert [size for _, size in numbers.asked] == [2 * _K, 3 * _K]
+    assert not any(numbers.within)
+    fresh = _Numbers(next_draw=count(1000 + 2 * _K))
+    assert _counts(context, snapshot) == _without_a_stock(context, "reduced-approx", _noise(fresh))
+
+
 def test_a_sketch_that_changes_each_time_is_given_up_with_nothing_charged(context: Context, numbers: _Numbers) -> None:
     _create(context)
     others = [f"more-{number}" for number in range(9)]
