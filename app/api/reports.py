@@ -4,6 +4,7 @@ from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from app.api.outputs import AmountOut, Sparse
+from app.core.guarantee import ASSUMED
 from app.core.proven import Change
 from app.usecases.report_ledger import Report
 
@@ -68,6 +69,9 @@ class ReportOut(BaseModel):
         description="What the releases so far come to. Of a `zcdp` ledger it is bookkeeping and no guarantee"
     )
     budget_changes: list[BudgetChangeOut] = Field(description="Totals that were set after the first release")
+    not_covered: str | None = Field(
+        description="What the guarantee does not cover; null where it covers all that was counted"
+    )
     numerical: NumericalOut | None = Field(
         description="A tighter figure at the total δ, rounded up; null before the first release"
     )
@@ -83,6 +87,7 @@ class ReportOut(BaseModel):
             total=AmountOut(**report.total.as_strings()),
             spent=SpentOut(**report.spent.as_strings(), rho=report.rho),
             budget_changes=[BudgetChangeOut.of(change) for change in report.changes],
+            not_covered=_exception(report),
             numerical=_numerical(report),
         )
 
@@ -90,7 +95,12 @@ class ReportOut(BaseModel):
 def _statement(report: Report) -> str:
     paid = f"for which {report.ledger!r} has paid no more than this"
     which = paid if report.spent_is_proven else f"that {report.ledger!r} pays for"
-    return f"{_STATEMENT.format(which=which, **report.guarantee.as_strings())} {_why(report)}"
+    parts = _STATEMENT.format(which=which, **report.guarantee.as_strings()), _why(report), ASSUMED, _exception(report)
+    return " ".join(filter(None, parts))
+
+
+def _exception(report: Report) -> str | None:
+    return report.not_covered and report.not_covered.replace("in this sketch", "in sketches that the ledger pays for")
 
 
 def _why(report: Report) -> str:

@@ -18,6 +18,10 @@ NOT_COVERED = (
     "Not covered is what an earlier version of the service counted in this sketch: there one person more or less could "
     "also change what was counted of others."
 )
+ASSUMED = (
+    "It holds for what the service took, where one person or event more or less changes neither the order nor the "
+    "destination of the others' items."
+)
 
 
 def sentence(

@@ -132,6 +132,13 @@ def origin_names(session: Session, row: SketchRow) -> set[str]:
     return set(session.scalars(query.where(OriginRow.sketch_id == row.id)))
 
 
+def holds_marked(session: Session, ledger_id: int) -> bool:
+    """Whether a sketch for which the ledger pays holds what an earlier version counted, request by request."""
+    joined = select(SketchRow.id).join(LineageRow, LineageRow.sketch_id == SketchRow.id)
+    query = joined.where(LineageRow.ledger_id == ledger_id, SketchRow.counted_by_request)
+    return session.scalar(query.limit(1)) is not None
+
+
 def inherit(session: Session, target: SketchRow, source: SketchRow) -> None:
     """The target holds the source's data from now on, and answers for it to the source's ledgers."""
     for ledger_id in ledger_ids(session, source):

@@ -9,9 +9,10 @@ from fractions import Fraction
 
 from app.core.budget import EPSILON_DIGITS, Budget
 from app.core.composition import Release, epsilon_of
+from app.core.guarantee import NOT_COVERED
 from app.core.proven import Change, Proven, proven
 from app.core.tails import CONTEXT
-from app.store import ledger
+from app.store import ledger, sketches
 from app.store.ledger import Line
 from app.store.tables import LedgerRow
 from app.usecases.context import Context
@@ -33,6 +34,7 @@ class Report:
     spent: Budget
     rho: str | None  # spent, where the accountant counts it
     numerical_epsilon: str | None  # at the total δ, rounded up; None where nothing was released
+    not_covered: str | None  # where a sketch that it pays for holds what an earlier version counted
 
 
 def report_ledger(context: Context, name: str) -> Report:
@@ -44,7 +46,8 @@ def report_ledger(context: Context, name: str) -> Report:
             return made
         counted = _Counted(ledger.lines(session, row.id, until=row.entries))
         holds = proven(ledger.accountant(row), counted)
-    report = _report(row, holds, counted)
+        marked = sketches.holds_marked(session, row.id)
+    report = _report(row, holds, counted, marked=marked)
     context.reports.put((name, row.head), report)
     return report
 
@@ -77,7 +80,7 @@ class _Counted:
             return str(min(Decimal(composed), Decimal(units).scaleb(-EPSILON_DIGITS)).quantize(_DIGITS, ROUND_CEILING))
 
 
-def _report(row: LedgerRow, holds: Proven, counted: _Counted) -> Report:
+def _report(row: LedgerRow, holds: Proven, counted: _Counted, *, marked: bool) -> Report:
     accountant = ledger.accountant(row)
     return Report(
         ledger=row.name,
@@ -90,6 +93,7 @@ def _report(row: LedgerRow, holds: Proven, counted: _Counted) -> Report:
         spent=accountant.converted(holds.total, holds.paid),
         rho=accountant.rho(holds.paid),
         numerical_epsilon=counted.numerical_epsilon(float(holds.total.delta)) if counted.number else None,
+        not_covered=NOT_COVERED if marked else None,
     )
 
 

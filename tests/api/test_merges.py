@@ -162,6 +162,10 @@ def test_what_an_earlier_version_counted_stays_marked_in_whatever_it_is_merged_i
         snapshot = release(client, target).json()
         assert (NOT_COVERED in snapshot["guarantee"]) == (target != "clean")
         assert client.get(f"/v1/snapshots/{snapshot['id']}").json()["guarantee"] == snapshot["guarantee"]
+    for name, marked in (("old", True), ("other", True), ("new", False)):
+        report = client.get(f"/v1/ledgers/{name}/report").json()
+        assert (report["not_covered"] is not None) == marked
+        assert ("Not covered is" in report["statement"]) == marked
 
 
 def test_a_snapshot_from_before_a_marked_sketch_was_merged_in_keeps_its_guarantee(
