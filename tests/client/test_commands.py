@@ -87,7 +87,7 @@ def test_a_zcdp_ledger_tells_what_is_proven_and_what_is_bookkeeping(discreet: Di
     assert "Bookkeeping: spent ε = 0." in said
     discreet("ledgers", "set-budget", name, "--epsilon", "3", "--delta", "1e-5", "--reason", "Second quarter")
     said = " ".join(discreet("ledgers", "report", name).out.split())
-    assert "Entry 3, after a release, set the total to ε = 3, δ = 1e-5, which adds ε = 2." in said
+    assert "Entry 4, after a release, set the total to ε = 3, δ = 1e-5, which adds ε = 2." in said
     assert "P ≤ e^4." in said
 
 

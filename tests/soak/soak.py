@@ -11,6 +11,7 @@ from tests.soak import checking
 from tests.soak.calls import Tally
 from tests.soak.killing import WORKERS, Killer
 from tests.soak.load import Client, Scene
+from tests.soak.strangers import strangers
 from tests.soak.truth import Truth
 
 CLIENTS = 32
@@ -39,17 +40,23 @@ def soak(database_url: str, *, seconds: float, kill_every: float) -> Outcome:
         scene = Scene(int(server.url.rpartition(":")[2]))
         killer = Killer(server, every=kill_every, choice=random.Random())
         clients = [Client(number, scene) for number in range(CLIENTS)]
+        others = strangers(scene.port, scene.truth, scene.stopped)
         started = time.monotonic()
         for thread in (*clients, killer):
             thread.start()
+        for other in others:
+            other.start()
         time.sleep(seconds)
         killer.stop()  # first: what is in flight is then answered
         scene.stopped.set()
         for client in clients:
             client.join(_FINISH_SECONDS)
+        for other in others:
+            other.finish()
         took = time.monotonic() - started
     outcome = Outcome(took, scene.truth, [client.tally for client in clients], killer.moments, list(killer.faults))
     outcome.faults += [f"{client.name} did not finish" for client in clients if client.is_alive()]
+    outcome.faults += [fault for other in others for fault in other.faults]
     outcome.faults += of_clients(outcome)
     outcome.faults += _of_the_database(database_url, outcome.truth)
     return outcome

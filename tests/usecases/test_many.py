@@ -131,7 +131,7 @@ def test_a_report_is_read_by_one_statement_and_made_once_for_the_same_entries(
     event.listen(EntryRow, "load", note := lambda row, _: loaded.append(row))
     with _statements(context) as seen:
         first = report_ledger(context, "team")
-    assert len(seen) == 2  # the ledger, and its entries
+    assert len(seen) == 3  # the ledger, its entries, and whether it pays for a marked sketch
     assert loaded == []  # no row is kept as an object
     event.remove(EntryRow, "load", note)
     with _statements(context) as seen:
