@@ -105,7 +105,7 @@ def _in_words(error: Exception) -> str | None:
     """What to change, where a command cannot go on; None for a fault of ours."""
     from sqlalchemy.exc import DBAPIError
 
-    from app.core.errors import Unavailable
+    from app.refusals import Unavailable
     from app.settings import BadSetting
     from app.store.migrate import NewerSchema, OlderSchema
 
@@ -145,7 +145,7 @@ def _prepare(settings: "Settings") -> None:
     """Schema and first key. Safe when several replicas start together."""
     from app.main import build_context
     from app.store.migrate import migrate
-    from app.usecases.manage_keys import create_first_key
+    from app.usecases.manage_api_keys import create_first_key
 
     context = build_context(settings)
     migrate(context.database)

@@ -19,13 +19,13 @@ from app.api.intake import Intake
 from app.api.limits import Limits
 from app.api.middleware import Guard
 from app.core import kernel
-from app.core.noise import SYSTEM_NOISE, Noise
+from app.core.noise.samplers import SYSTEM_NOISE, Noise
 from app.server import room
 from app.server.connection import Connection
 from app.server.supervision import end_with_supervisor
 from app.settings import Settings
 from app.store.database import Database
-from app.store.hot import HotSketches
+from app.store.open_sketches import OpenSketches
 from app.store.user_key import UserKey
 from app.usecases.context import Context
 
@@ -83,7 +83,7 @@ def build_context(settings: Settings, noise: Noise = SYSTEM_NOISE) -> Context:
     """`noise` is for tests alone: no setting and no request reaches it."""
     return Context(
         database=Database(settings.database_url),
-        hot=HotSketches(settings.hot_bytes),
+        hot=OpenSketches(settings.hot_bytes),
         noise=noise,
         now=lambda: datetime.now(UTC),
         admin_key=settings.admin_key,
@@ -142,7 +142,7 @@ def create_app(settings: Settings, context: Context) -> FastAPI:
     return app
 
 
-async def _sweep(hot: HotSketches) -> None:
+async def _sweep(hot: OpenSketches) -> None:
     """Let go of sketches that nobody writes to any more."""
     while True:
         await asyncio.sleep(_SWEEP_SECONDS)

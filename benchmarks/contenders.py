@@ -8,19 +8,19 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from app.core.budget import Cost
 from app.core.histogram import Counts, ErrorBound
+from app.core.ledger.budget import Cost
 from app.core.mechanisms import gshm, laplace_compact, pmg, reduced_approx
 from app.core.mechanisms.gshm import Gshm
 from app.core.mechanisms.laplace_compact import LaplaceCompact
 from app.core.mechanisms.pmg import Pmg
 from app.core.mechanisms.reduced_approx import ReducedApprox
-from app.core.noise import Noise, laplace_scale
+from app.core.noise.samplers import Noise, laplace_scale
+from app.core.noise.tails import draw_bound, draw_tail, smallest
 from app.core.planner import AUTO, Offer, Question, choose, released
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
-from app.core.tails import draw_bound, draw_tail, smallest
 
 BETA = 0.05  # a bound may fail in so many of all releases
 

@@ -14,8 +14,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from app.core.budget import Cost
-from app.core.noise import SYSTEM_NOISE, Noise, Sampler
+from app.core.ledger.budget import Cost
+from app.core.noise.samplers import SYSTEM_NOISE, Noise, Sampler
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 
 from app.api.decoding import decode_events, decode_users
-from app.core.budget import Budget
+from app.core.ledger.budget import Budget
 from app.core.people import Enforcement, Fingerprints, Unit
 from app.main import build_context
 from app.settings import Settings

@@ -13,8 +13,8 @@ import pytest
 
 from app.api.errors import PROBLEMS
 from app.cli import main
-from app.core.budget import Cost
 from app.core.comparison import compare
+from app.core.ledger.budget import Cost
 from app.core.mechanisms import pmg
 from app.core.planner import Question
 from app.settings import Settings

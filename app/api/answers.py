@@ -15,7 +15,7 @@ from fastapi import Depends, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from app.core.errors import Overloaded
+from app.refusals import Overloaded
 
 _THREADS = 2  # that produce pieces: more are not faster, and take connections and the processor from the others
 

@@ -10,11 +10,12 @@ from fastapi import Depends, Header, Path, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.api.inputs import NAME
-from app.core.access import Principal, Scope
-from app.core.claims import Claim
-from app.core.errors import InvalidRequest, Unauthenticated
+from app.core.errors import InvalidRequest
+from app.refusals import Unauthenticated
+from app.store.claims import Claim
+from app.usecases.access import Principal, Scope
 from app.usecases.context import Context
-from app.usecases.manage_keys import authenticate
+from app.usecases.manage_api_keys import authenticate
 
 bearer = HTTPBearer(
     auto_error=False,

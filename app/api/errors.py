@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
+from app import refusals
 from app.api.dependencies import require_key
 from app.core import errors
 
@@ -21,29 +22,29 @@ MEDIA_TYPE = "application/problem+json"
 PROBLEMS: dict[type[errors.Refusal], tuple[int, str]] = {
     errors.BadBatch: (400, "bad-batch"),
     errors.BadState: (400, "bad-state"),
-    errors.Unauthenticated: (401, "unauthenticated"),
-    errors.Forbidden: (403, "forbidden"),
-    errors.NoSnapshot: (404, "no-snapshot"),
-    errors.UnknownKey: (404, "unknown-key"),
-    errors.UnknownLedger: (404, "unknown-ledger"),
-    errors.UnknownSketch: (404, "unknown-sketch"),
-    errors.UnknownSnapshot: (404, "unknown-snapshot"),
-    errors.NotAcceptable: (406, "not-acceptable"),
-    errors.BodyTimeout: (408, "body-timeout"),
+    refusals.Unauthenticated: (401, "unauthenticated"),
+    refusals.Forbidden: (403, "forbidden"),
+    refusals.NoSnapshot: (404, "no-snapshot"),
+    refusals.UnknownApiKey: (404, "unknown-key"),
+    refusals.UnknownLedger: (404, "unknown-ledger"),
+    refusals.UnknownSketch: (404, "unknown-sketch"),
+    refusals.UnknownSnapshot: (404, "unknown-snapshot"),
+    refusals.NotAcceptable: (406, "not-acceptable"),
+    refusals.BodyTimeout: (408, "body-timeout"),
     errors.BudgetExhausted: (409, "budget-exhausted"),
-    errors.Closed: (409, "closed"),
-    errors.Conflict: (409, "conflict"),
+    refusals.Closed: (409, "closed"),
+    refusals.Conflict: (409, "conflict"),
     errors.IncompatibleSketches: (409, "incompatible-sketches"),
-    errors.BodyTooLarge: (413, "body-too-large"),
-    errors.UnsupportedMediaType: (415, "unsupported-media-type"),
+    refusals.BodyTooLarge: (413, "body-too-large"),
+    refusals.UnsupportedMediaType: (415, "unsupported-media-type"),
     errors.InvalidNumber: (422, "invalid-number"),
     errors.InvalidRequest: (422, "invalid-request"),
-    errors.KeyReused: (422, "key-reused"),
+    refusals.IdempotencyKeyReused: (422, "key-reused"),
     errors.NoMechanism: (422, "no-mechanism"),
-    errors.TooManyRequests: (429, "too-many-requests"),
-    errors.Overloaded: (503, "overloaded"),
-    errors.WrongUserKey: (503, "wrong-user-key"),
-    errors.Unavailable: (503, "unavailable"),
+    refusals.TooManyRequests: (429, "too-many-requests"),
+    refusals.Overloaded: (503, "overloaded"),
+    refusals.WrongUserKey: (503, "wrong-user-key"),
+    refusals.Unavailable: (503, "unavailable"),
 }
 _EXAMPLES: dict[type[errors.Refusal], errors.Refusal] = {
     errors.BadBatch: errors.BadBatch("Item 2: a key has 1 to 512 bytes.", [(2, "a key has 1 to 512 bytes.")]),
@@ -90,25 +91,25 @@ class BudgetProblem(Problem):
 Responses: TypeAlias = dict[int | str, dict[str, Any]]
 
 
-def responses(*refusals: type[errors.Refusal]) -> Responses:
+def responses(*others: type[errors.Refusal]) -> Responses:
     """OpenAPI responses for what an operation with a key may refuse: what each of them may, and these."""
-    return refusing(errors.Unauthenticated, errors.Forbidden, errors.InvalidRequest, *refusals, errors.Unavailable)
+    return refusing(refusals.Unauthenticated, refusals.Forbidden, errors.InvalidRequest, *others, refusals.Unavailable)
 
 
-def refusing(*refusals: type[errors.Refusal]) -> Responses:
+def refusing(*kinds: type[errors.Refusal]) -> Responses:
     """OpenAPI responses for these refusals and no others, each with an example."""
-    statuses = sorted({PROBLEMS[refusal][0] for refusal in refusals})
-    return {status: _answer([each for each in refusals if PROBLEMS[each][0] == status]) for status in statuses}
+    statuses = sorted({PROBLEMS[refusal][0] for refusal in kinds})
+    return {status: _answer([each for each in kinds if PROBLEMS[each][0] == status]) for status in statuses}
 
 
-def _answer(refusals: list[type[errors.Refusal]]) -> dict[str, Any]:
+def _answer(kinds: list[type[errors.Refusal]]) -> dict[str, Any]:
     """Of one status, for whatever is refused with it."""
-    headers = headers_documented(_DOCUMENTED_HEADERS.get(PROBLEMS[refusals[0]][0], {}))
+    headers = headers_documented(_DOCUMENTED_HEADERS.get(PROBLEMS[kinds[0]][0], {}))
     return {
-        "description": " ".join(f"`{PROBLEMS[refusal][1]}`: {refusal.title}." for refusal in refusals),
-        "model": BudgetProblem if errors.BudgetExhausted in refusals else Problem,
+        "description": " ".join(f"`{PROBLEMS[refusal][1]}`: {refusal.title}." for refusal in kinds),
+        "model": BudgetProblem if errors.BudgetExhausted in kinds else Problem,
         "content": {
-            MEDIA_TYPE: {"examples": {PROBLEMS[refusal][1]: {"value": _example(refusal)} for refusal in refusals}}
+            MEDIA_TYPE: {"examples": {PROBLEMS[refusal][1]: {"value": _example(refusal)} for refusal in kinds}}
         },
         **({"headers": headers} if headers else {}),
     }
@@ -140,9 +141,9 @@ def documented(document: dict[str, Any]) -> dict[str, Any]:
 def _of_the_middleware(operation: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """429 for whatever wants a key; 408 and 413 for whatever takes a body."""
     for member, refusal in (
-        ("security", errors.TooManyRequests),
-        ("requestBody", errors.BodyTimeout),
-        ("requestBody", errors.BodyTooLarge),
+        ("security", refusals.TooManyRequests),
+        ("requestBody", refusals.BodyTimeout),
+        ("requestBody", refusals.BodyTooLarge),
     ):
         if member in operation:
             answer = _answer([refusal])
@@ -187,7 +188,7 @@ def _refused(_request: Request, error: Exception) -> JSONResponse:
 def refused(refusal: errors.Refusal) -> JSONResponse:
     status, slug = PROBLEMS[type(refusal)]
     answer = problem(status, slug, refusal.title, refusal.detail, refusal.facts)
-    if isinstance(refusal, errors.TooManyRequests):
+    if isinstance(refusal, refusals.TooManyRequests):
         answer.headers["Retry-After"] = str(refusal.seconds)
     return answer
 
@@ -239,8 +240,8 @@ def _methods_at(request: Request) -> list[str]:
 
 _HTTP_REFUSALS: dict[int, type[errors.Refusal]] = {
     400: errors.InvalidRequest,
-    408: errors.BodyTimeout,
-    413: errors.BodyTooLarge,
+    408: refusals.BodyTimeout,
+    413: refusals.BodyTooLarge,
 }
 _HTTP_DETAILS = {
     400: "The body could not be read. Send JSON in UTF-8, not deeply nested, with numbers of ordinary length.",

@@ -20,30 +20,28 @@ from app.api.limits import Limits
 from app.api.middleware import Guard
 from app.api.outputs import ReceiptOut
 from app.api.turns import Turns
-from app.core.access import Principal
-from app.core.errors import (
-    BadBatch,
+from app.core.errors import BadBatch, InvalidRequest, Refusal
+from app.core.kernel import Batch
+from app.core.people import Rules
+from app.refusals import (
     BodyTooLarge,
     ChangedRules,
     Closed,
     Conflict,
-    InvalidRequest,
-    KeyReused,
+    IdempotencyKeyReused,
     Overloaded,
-    Refusal,
     Unauthenticated,
     Unavailable,
     UnknownSketch,
     UnsupportedMediaType,
     WrongUserKey,
 )
-from app.core.kernel import Batch
-from app.core.people import Rules
+from app.usecases.access import Principal
 from app.usecases.bound_people import Bounds, bounds_of
 from app.usecases.context import Context
 from app.usecases.group_commit import GroupCommit
 from app.usecases.ingest_events import Submission
-from app.usecases.manage_keys import RecentCallers, authenticate
+from app.usecases.manage_api_keys import RecentCallers, authenticate
 
 # The event loop must never wait, so what takes long to decode is handed to a thread. But to hand it over and back takes
 # longer than a scanner does for a batch of common size.
@@ -304,7 +302,7 @@ _BATCH: dict[str, Any] = {
         Conflict,
         BodyTooLarge,
         UnsupportedMediaType,
-        KeyReused,
+        IdempotencyKeyReused,
         Overloaded,
         WrongUserKey,
     ),

@@ -15,12 +15,12 @@ from pydantic import (
 )
 
 from app.api.decoding.items import key_fault
-from app.core.access import Scope
-from app.core.budget import Budget, Cost
 from app.core.comparison import MOST_CONTRIBUTIONS
+from app.core.ledger.budget import Budget, Cost
 from app.core.people import Enforcement, Unit
 from app.core.sketches.stream import MAX_K
-from app.core.universe import MAX_SIZE, Universe, of_range, of_values
+from app.core.sketches.universe import MAX_SIZE, Universe, of_range, of_values
+from app.usecases.access import Scope
 from app.usecases.manage_ledgers import Contributions
 from app.usecases.manage_sketches import OwnBudget, SketchSpec
 from app.usecases.plan_release import Parameters, Terms

@@ -8,7 +8,8 @@ from typing import Any, Self
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
-from app.core.errors import BadBatch, BodyTimeout, BodyTooLarge, Overloaded
+from app.core.errors import BadBatch
+from app.refusals import BodyTimeout, BodyTooLarge, Overloaded
 
 _BODY_SECONDS = 30.0
 

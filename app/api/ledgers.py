@@ -7,7 +7,8 @@ from app.api.errors import Responses, responses
 from app.api.inputs import BudgetChangeIn, LedgerIn, example
 from app.api.outputs import EntryOut, LedgerOut, PageOut
 from app.api.reports import ReportOut
-from app.core.errors import Conflict, InvalidNumber, UnknownLedger
+from app.core.errors import InvalidNumber
+from app.refusals import Conflict, UnknownLedger
 from app.usecases import manage_ledgers
 from app.usecases.report_ledger import report_ledger
 

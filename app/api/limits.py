@@ -17,7 +17,7 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import Request
 
-from app.core.errors import Overloaded, TooManyRequests
+from app.refusals import Overloaded, TooManyRequests
 
 _MOST_KNOWN = 10_000
 _MINUTE = 60.0

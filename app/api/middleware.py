@@ -20,7 +20,7 @@ from app.api import metrics
 from app.api.dependencies import asks_for_key
 from app.api.errors import problem, refused
 from app.api.limits import Limits
-from app.core.errors import TooManyRequests
+from app.refusals import TooManyRequests
 
 log = logging.getLogger("discreet")
 

@@ -11,7 +11,7 @@ from app.api import metrics
 from app.api.dependencies import AppContext, Operator
 from app.api.errors import Responses, refusing
 from app.api.outputs import HealthOut
-from app.core.errors import Forbidden, Unauthenticated, Unavailable
+from app.refusals import Forbidden, Unauthenticated, Unavailable
 from app.usecases.check_health import check_ready
 
 router = APIRouter(tags=["operations"])

@@ -11,11 +11,11 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from app.core.budget import Budget
 from app.core.comparison import Comparison
 from app.core.histogram import Snapshot
+from app.core.ledger.budget import Budget
 from app.core.planner import Offer
-from app.usecases.manage_keys import KeyView, NewKey
+from app.usecases.manage_api_keys import KeyView, NewKey
 from app.usecases.manage_ledgers import EntryView, LedgerView
 from app.usecases.manage_sketches import SketchView
 from app.usecases.plan_release import Plan

@@ -13,8 +13,8 @@ from pydantic_core import to_json
 from app.api.answers import Answer, Pieces, Readers
 from app.api.outputs import SnapshotSummaryOut
 from app.api.picture import MOST_BARS, svg
-from app.core.errors import NotAcceptable
 from app.core.histogram import Bar, Selection, Snapshot
+from app.refusals import NotAcceptable
 from app.usecases.context import Context
 from app.usecases.read_snapshots import read_bars
 

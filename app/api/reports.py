@@ -5,7 +5,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from app.api.outputs import AmountOut, Sparse
 from app.core.guarantee import ASSUMED
-from app.core.proven import Change
+from app.core.ledger.proven import Change
 from app.usecases.report_ledger import Report
 
 _STATEMENT = (

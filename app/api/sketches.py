@@ -15,14 +15,8 @@ from app.api.dependencies import (
 from app.api.errors import Responses, responses
 from app.api.inputs import MergeIn, SketchIn, example
 from app.api.outputs import PageOut, SketchOut
-from app.core.errors import (
-    Closed,
-    Conflict,
-    IncompatibleSketches,
-    InvalidNumber,
-    UnknownLedger,
-    UnknownSketch,
-)
+from app.core.errors import IncompatibleSketches, InvalidNumber
+from app.refusals import Closed, Conflict, UnknownLedger, UnknownSketch
 from app.usecases import manage_sketches
 from app.usecases import merge_sketches as merging
 

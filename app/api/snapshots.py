@@ -21,18 +21,9 @@ from app.api.inputs import ParametersPlanIn, PlanIn, SnapshotIn, example
 from app.api.limits import ReleaseTurn
 from app.api.outputs import PageOut, PlanOut, SnapshotOut, SnapshotSummaryOut
 from app.api.rendering import TRUNCATED, released, rendered
-from app.core.errors import (
-    BudgetExhausted,
-    InvalidNumber,
-    KeyReused,
-    NoMechanism,
-    NoSnapshot,
-    NotAcceptable,
-    Overloaded,
-    UnknownSketch,
-    UnknownSnapshot,
-)
+from app.core.errors import BudgetExhausted, InvalidNumber, NoMechanism
 from app.core.histogram import Selection
+from app.refusals import IdempotencyKeyReused, NoSnapshot, NotAcceptable, Overloaded, UnknownSketch, UnknownSnapshot
 from app.usecases import read_snapshots
 from app.usecases.plan_release import plan_parameters, plan_sketch
 from app.usecases.release_snapshot import release_snapshot
@@ -102,7 +93,8 @@ def plan_snapshot(name: SketchName, body: PlanIn, app: AppContext, caller: Reade
     status_code=201,
     response_model=None,
     openapi_extra=example({**_TERMS, "mechanism": "auto"}),
-    responses=_RELEASED | responses(UnknownSketch, BudgetExhausted, InvalidNumber, KeyReused, NoMechanism, Overloaded),
+    responses=_RELEASED
+    | responses(UnknownSketch, BudgetExhausted, InvalidNumber, IdempotencyKeyReused, NoMechanism, Overloaded),
 )
 def create_snapshot(
     name: SketchName,

@@ -1,4 +1,7 @@
-"""Everything that may be refused. Errors carry facts and know no HTTP; none depends on the counters of a sketch."""
+"""What the mathematics refuses. Errors carry facts and know no HTTP; none depends on the counters of a sketch.
+
+What is refused for other reasons (a key, a name, the database, HTTP) is in `app/refusals.py`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,14 +25,6 @@ class Refusal(Exception):
         return {}
 
 
-class Unauthenticated(Refusal):
-    title = "No valid API key"
-
-
-class Forbidden(Refusal):
-    title = "The key does not allow this"
-
-
 class InvalidNumber(Refusal):
     title = "A number is out of range"
 
@@ -42,80 +37,8 @@ class NoMechanism(Refusal):
     title = "No mechanism fits these parameters"
 
 
-class UnknownSketch(Refusal):
-    title = "No such sketch"
-
-
-class UnknownLedger(Refusal):
-    title = "No such ledger"
-
-
-class UnknownSnapshot(Refusal):
-    title = "No such snapshot"
-
-
-class UnknownKey(Refusal):
-    title = "No such API key"
-
-
-class NoSnapshot(Refusal):
-    title = "Nothing has been released yet"
-
-
-class Conflict(Refusal):
-    title = "The name is taken by something different"
-
-
-class Closed(Refusal):
-    title = "The sketch is closed"
-
-
-class WrongUserKey(Refusal):
-    title = "The server has another user key"
-
-
-class KeyReused(Refusal):
-    title = "The idempotency key was used for another request"
-
-
-class UnsupportedMediaType(Refusal):
-    title = "The content type is not supported"
-
-
-class NotAcceptable(Refusal):
-    title = "None of the accepted representations exists"
-
-
-class BodyTooLarge(Refusal):
-    title = "The request body is too large"
-
-
-class BodyTimeout(Refusal):
-    title = "The request body did not arrive in time"
-
-
 class BadState(Refusal):
     title = "The bytes are not a sketch state"
-
-
-class TooManyRequests(Refusal):
-    title = "Too many requests in a short time"
-
-    def __init__(self, detail: str, seconds: int = 1) -> None:
-        super().__init__(detail)
-        self.seconds = seconds  # until the next is welcome
-
-
-class Overloaded(Refusal):
-    title = "Too much is going on at once"
-
-
-class Unavailable(Refusal):
-    title = "The database cannot answer now"
-
-
-class ChangedRules(Unavailable):
-    """A batch was read by rules that the sketch no longer has: read it again."""
 
 
 @dataclass(eq=False)

@@ -11,7 +11,7 @@ This is the one place that says what every guarantee of the service assumes:
   are cut into requests does not matter; a sender who samples or routes them by what others sent breaks it.
 """
 
-from app.core.budget import Cost
+from app.core.ledger.budget import Cost
 from app.core.people import Enforcement, Unit
 
 NOT_COVERED = (

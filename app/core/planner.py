@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from app.core.budget import Cost
 from app.core.errors import NoMechanism
 from app.core.histogram import Counts, ErrorBound
+from app.core.ledger.budget import Cost
 from app.core.mechanisms import gshm, laplace_compact, pmg, reduced_approx, reduced_pure
 from app.core.mechanisms.gshm import Gshm
 from app.core.mechanisms.laplace_compact import LaplaceCompact
 from app.core.mechanisms.pmg import Pmg
 from app.core.mechanisms.reduced_approx import ReducedApprox
 from app.core.mechanisms.reduced_pure import ReducedPure
-from app.core.noise import Noise, draw_ahead
+from app.core.noise.samplers import Noise, draw_ahead
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
-from app.core.universe import Universe
+from app.core.sketches.universe import Universe
 
 AUTO = "auto"
 

@@ -8,12 +8,12 @@ from sqlalchemy import func, select, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from app.core.errors import Unavailable, WrongUserKey
 from app.core.people import Fingerprints
 from app.doctor.data import data_findings
 from app.doctor.finding import Finding
 from app.doctor.machine import sqlite_path
 from app.main import build_context
+from app.refusals import Unavailable, WrongUserKey
 from app.settings import Settings
 from app.store import migrate
 from app.store.tables import EntryRow, ScopeRow

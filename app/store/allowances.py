@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from app.core.kernel import new_allowances
 from app.core.people import FINGERPRINT_BYTES
-from app.store.rows import inserted
+from app.store.dialects import inserted
 from app.store.tables import AllowanceRow, ScopeRow, SketchRow
 
 _TOGETHER = 100

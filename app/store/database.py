@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Dialect, Select, Update, exc, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session, sessionmaker
 
-from app.core.errors import Unavailable
+from app.refusals import Unavailable
 from app.store import postgresql, sqlite
 
 Statement = Update | Select[Any]

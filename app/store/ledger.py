@@ -8,15 +8,15 @@ from typing import Literal, NamedTuple
 from sqlalchemy import Select, Text, case, cast, select, update
 from sqlalchemy.orm import Session
 
-from app.core.account import Account
-from app.core.accountants import ACCOUNTANTS, Accountant, Price
-from app.core.budget import Budget
-from app.core.chain import START, Entry
-from app.core.errors import Unavailable, UnknownLedger
+from app.core.ledger.account import Account
+from app.core.ledger.accountants import ACCOUNTANTS, Accountant, Price
+from app.core.ledger.budget import Budget
+from app.core.ledger.chain import START, Entry
 from app.core.mechanisms import gshm
 from app.core.people import Unit
 from app.core.planner import Offer
-from app.store.rows import inserted, like, moment
+from app.refusals import Unavailable, UnknownLedger
+from app.store.dialects import inserted, like, moment
 from app.store.tables import EntryRow, LedgerRow, LineageRow
 
 _AT_ONCE = 1000  # entries of a report in memory
@@ -197,7 +197,7 @@ def accountant(row: LedgerRow) -> Accountant:
 
 
 def spent(row: LedgerRow) -> Budget:
-    """What the ledger has paid, as (ε, δ). A guarantee for `basic`, for `zcdp` bookkeeping (`core/proven.py`)."""
+    """What the ledger has paid, as (ε, δ): a guarantee for `basic`, bookkeeping for `zcdp` (`core/ledger/proven.py`)."""
     return accountant(row).converted(row.total, row.paid)
 
 

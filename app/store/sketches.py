@@ -7,12 +7,12 @@ from datetime import datetime
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
-from app.core.basis import SketchBasis, digest
-from app.core.errors import UnknownSketch
+from app.core.ledger.basis import SketchBasis, digest
 from app.core.people import Enforcement, Unit
-from app.core.universe import Universe, as_document, of_document, size_of_document
+from app.core.sketches.universe import Universe, as_document, of_document, size_of_document
+from app.refusals import UnknownSketch
 from app.store import states
-from app.store.rows import inserted, like
+from app.store.dialects import inserted, like
 from app.store.tables import LedgerRow, LineageRow, OriginRow, SketchRow
 
 MOST_NAMED = 100  # ledgers of a sketch

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from app.core.basis import snapshot_digest
 from app.core.guarantee import with_exception
 from app.core.histogram import Bar, Snapshot
+from app.core.ledger.basis import snapshot_digest
 from app.store import bars
-from app.store.rows import moment
+from app.store.dialects import moment
 from app.store.tables import SketchRow, SnapshotRow
 
 

@@ -8,13 +8,14 @@ from typing import NamedTuple
 from sqlalchemy import Update, bindparam, delete, false, func, literal_column, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.core.errors import BadState, UnknownSketch
+from app.core.errors import BadState
 from app.core.people import Rules
 from app.core.sketches import state
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.order import SECRET_BYTES, Order
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
+from app.refusals import UnknownSketch
 from app.store import parts
 from app.store.database import Database
 from app.store.tables import KeyRow, ScopeRow, SketchRow, StateRow

@@ -23,8 +23,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from app.core.accountants import Price
-from app.core.budget import Budget
+from app.core.ledger.accountants import Price
+from app.core.ledger.budget import Budget
 from app.core.people import Enforcement, Unit
 from app.core.planner import Family
 
@@ -237,7 +237,7 @@ class EntryRow(Table):
 
     `open` and `budget` set the total to epsilon and delta; `release` spends them. `sketch` and `merge` say that a
     sketch was made, or took in others, and spend nothing. Each line carries the hash of the one before
-    (`core/chain.py`). A release holds what was run and what it rested on, so that history can be read again.
+    (`core/ledger/chain.py`). A release holds what was run and what it rested on, so that history can be read again.
     """
 
     __tablename__ = "ledger_entries"
@@ -267,8 +267,8 @@ class EntryRow(Table):
     delta: Mapped[int] = mapped_column(BigInteger)
     price: Mapped[int] = mapped_column(BigInteger)  # of a release, in the accountant's currency; its δ is delta
     hash: Mapped[bytes] = mapped_column(LargeBinary(32))
-    form: Mapped[int] = mapped_column(Integer, server_default="1")  # in which it was hashed (`core/chain.py`)
-    basis: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))  # `core/basis.py`
+    form: Mapped[int] = mapped_column(Integer, server_default="1")  # in which it was hashed (`core/ledger/chain.py`)
+    basis: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))  # `core/ledger/basis.py`
 
 
 class RequestRow(Table):

@@ -9,8 +9,8 @@ from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 
-from app.core.errors import WrongUserKey
 from app.core.people import KEY_BYTES
+from app.refusals import WrongUserKey
 
 
 class UserKey:

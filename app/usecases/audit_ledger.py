@@ -10,9 +10,9 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.core.accountants import ACCOUNTANTS
-from app.core.budget import Cost
-from app.core.chain import Entry, replay
+from app.core.ledger.accountants import ACCOUNTANTS
+from app.core.ledger.budget import Cost
+from app.core.ledger.chain import Entry, replay
 from app.store import ledger, migrate, schema, snapshots
 from app.store.tables import LedgerRow, SnapshotRow
 from app.usecases.audit_sketches import sketch_faults

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from sqlalchemy import select
 from sqlalchemy.orm import Session, aliased
 
-from app.core.chain import Entry
+from app.core.ledger.chain import Entry
 from app.store import sketches
 from app.store.tables import LedgerRow, LineageRow, OriginRow, SketchRow
 

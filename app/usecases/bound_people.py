@@ -5,9 +5,9 @@ from typing import Self
 
 from sqlalchemy.orm import Session
 
-from app.core.errors import WrongUserKey
 from app.core.kernel import Allowances, Batch, new_allowances, table_multipliers
 from app.core.people import Fingerprints, People, Rules, people_of
+from app.refusals import WrongUserKey
 from app.store import allowances, sketches
 from app.store.allowances import HeldScope
 from app.usecases.context import Context

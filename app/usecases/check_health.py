@@ -1,6 +1,6 @@
 """Can this process serve? Only the database and its schema decide."""
 
-from app.core.errors import Unavailable
+from app.refusals import Unavailable
 from app.store import migrate
 from app.usecases.context import Context
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.orm import Session
 
-from app.core.errors import Unauthenticated
-from app.core.noise import Noise
-from app.core.recent import Recent
-from app.store import keys
+from app.core.noise.samplers import Noise
+from app.refusals import Unauthenticated
+from app.store import api_keys
 from app.store.database import Database
-from app.store.hot import HotSketches
+from app.store.open_sketches import OpenSketches
 from app.store.user_key import UserKey
+from app.usecases.recent import Recent
 
 if TYPE_CHECKING:
     from app.usecases.report_ledger import Report
@@ -25,7 +25,7 @@ _MOST_REPORTS = 256
 @dataclass(frozen=True, slots=True)
 class Context:
     database: Database
-    hot: HotSketches
+    hot: OpenSketches
     noise: Noise
     now: Callable[[], datetime]
     admin_key: str | None = field(repr=False)  # DISCREET_ADMIN_KEY
@@ -44,7 +44,7 @@ class Context:
         """
         with self.database.writing() as session:
             yield session
-            if key_id is not None and not keys.hold_valid(session, key_id):
+            if key_id is not None and not api_keys.hold_valid(session, key_id):
                 raise revoked()
 
 

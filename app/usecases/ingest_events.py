@@ -8,22 +8,13 @@ from itertools import islice
 
 from sqlalchemy.orm import Session
 
-from app.core.claims import Claim
-from app.core.errors import (
-    MAX_REPORTED,
-    BadBatch,
-    ChangedRules,
-    Closed,
-    Conflict,
-    KeyReused,
-    Refusal,
-    Unauthenticated,
-    UnknownSketch,
-)
+from app.core.errors import MAX_REPORTED, BadBatch, Refusal
 from app.core.kernel import Batch
 from app.core.people import People, Rules
-from app.core.universe import Universe
-from app.store import keys, requests, sketches, states
+from app.core.sketches.universe import Universe
+from app.refusals import ChangedRules, Closed, Conflict, IdempotencyKeyReused, Unauthenticated, UnknownSketch
+from app.store import api_keys, claims, sketches, states
+from app.store.claims import Claim
 from app.store.states import Held, Swap, Written
 from app.usecases.bound_people import Used
 from app.usecases.context import Context
@@ -176,8 +167,8 @@ class _Group:
 
     def answer_retries(self, session: Session) -> None:
         """Of batches that were counted before, or stand in this group a second time."""
-        claims = [one.claim for one in self.waiting.values() if one.claim]
-        earlier = requests.fingerprints(session, claims) if claims else {}
+        staked = [one.claim for one in self.waiting.values() if one.claim]
+        earlier = claims.fingerprints(session, staked) if staked else {}
         for at, one in list(self.waiting.items()):
             if one.claim is None:
                 continue
@@ -186,9 +177,9 @@ class _Group:
             earlier.setdefault(one.claim.key, one.claim.fingerprint)
 
     def stake_claims(self, session: Session, now: datetime) -> None:
-        claims = [one.claim for one in self.waiting.values() if one.claim]
-        if claims:
-            requests.add(session, claims, now)
+        staked = [one.claim for one in self.waiting.values() if one.claim]
+        if staked:
+            claims.add(session, staked, now)
 
     def _settle(self, at: int, outcome: Outcome) -> None:
         del self.waiting[at]
@@ -197,8 +188,8 @@ class _Group:
 
 def _reused(claim: Claim, earlier_fingerprint: bytes) -> Outcome:
     try:
-        requests.require_same(claim, earlier_fingerprint)
-    except KeyReused as refusal:
+        claims.require_same(claim, earlier_fingerprint)
+    except IdempotencyKeyReused as refusal:
         return refusal
     return None
 
@@ -206,12 +197,12 @@ def _reused(claim: Claim, earlier_fingerprint: bytes) -> Outcome:
 def _revoked(session: Session, submissions: Collection[Submission]) -> Callable[[Submission], Refusal | None]:
     """Keys are recognised from memory (`RecentCallers`); whether one was revoked is asked here, once for all."""
     key_ids = {one.key_id for one in submissions if one.key_id}
-    revoked = keys.revoked(session, key_ids) if key_ids else set()
+    revoked = api_keys.revoked(session, key_ids) if key_ids else set()
     return lambda one: Unauthenticated("The key is revoked. Send a valid one.") if one.key_id in revoked else None
 
 
 def _outdated(one: Submission, held: Held | None) -> Refusal | None:
-    """Rules are remembered between requests. Another sketch has the name since, if the database was put back."""
+    """Rules are remembered between claims. Another sketch has the name since, if the database was put back."""
     if held is None or one.rules is None or one.rules == held.rules:
         return None
     return ChangedRules("The sketch was made anew with other parameters. Nothing was counted; send it again.")

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from app.core.accountants import Price
-from app.core.budget import Budget
-from app.core.chain import Entry
-from app.core.errors import Conflict
+from app.core.ledger.accountants import Price
+from app.core.ledger.budget import Budget
+from app.core.ledger.chain import Entry
 from app.core.people import Unit
+from app.refusals import Conflict
 from app.store import ledger
 from app.store.tables import LedgerRow
 from app.usecases.bound_people import create_scope

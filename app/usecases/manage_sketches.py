@@ -6,11 +6,12 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from app.core.budget import Budget
-from app.core.errors import Conflict, InvalidNumber
+from app.core.errors import InvalidNumber
 from app.core.guarantee import NOT_COVERED
+from app.core.ledger.budget import Budget
 from app.core.people import Enforcement, Unit
-from app.core.universe import Universe
+from app.core.sketches.universe import Universe
+from app.refusals import Conflict
 from app.store import allowances, ledger, sketches, states
 from app.store.sketches import Lineage
 from app.store.tables import LedgerRow, SketchRow

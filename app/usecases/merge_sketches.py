@@ -6,11 +6,12 @@ from typing import Literal
 
 from sqlalchemy.orm import Session
 
-from app.core.errors import Closed, Conflict, IncompatibleSketches, InvalidRequest, UnknownSketch
+from app.core.errors import IncompatibleSketches, InvalidRequest
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
+from app.refusals import Closed, Conflict, UnknownSketch
 from app.store import allowances, ledger, sketches, states
 from app.store.tables import SketchRow
 from app.usecases import manage_sketches

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from decimal import Decimal
 
-from app.core.budget import Cost
 from app.core.comparison import Comparison, compare
 from app.core.errors import InvalidNumber
+from app.core.ledger.budget import Cost
 from app.core.people import Unit
 from app.core.planner import Family, Offer, Question, offers
 from app.store import ledger, sketches

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy.orm import Session
 
-from app.core.access import Principal
-from app.core.errors import NoSnapshot, UnknownSnapshot
 from app.core.histogram import Bar, Selection, Snapshot
+from app.refusals import NoSnapshot, UnknownSnapshot
 from app.store import bars, sketches, snapshots
+from app.usecases.access import Principal
 from app.usecases.context import Context
 from app.usecases.paging import Page, paged
 

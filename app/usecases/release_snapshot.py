@@ -13,16 +13,16 @@ from uuid import uuid4
 
 from sqlalchemy.orm import Session
 
-from app.core.account import exhausted
-from app.core.budget import decimal_text
-from app.core.claims import Claim
-from app.core.errors import Overloaded
 from app.core.guarantee import sentence
 from app.core.histogram import Counts, ErrorBound, Snapshot, within_bytes
-from app.core.noise import Noise
+from app.core.ledger.account import exhausted
+from app.core.ledger.budget import decimal_text
+from app.core.noise.samplers import Noise
 from app.core.planner import Family, Offer, choose, draw_for, released
-from app.core.universe import Universe
-from app.store import ledger, requests, sketches, snapshots, states
+from app.core.sketches.universe import Universe
+from app.refusals import Overloaded
+from app.store import claims, ledger, sketches, snapshots, states
+from app.store.claims import Claim
 from app.store.ledger import Payment
 from app.store.tables import SketchRow
 from app.usecases import read_snapshots
@@ -92,7 +92,7 @@ def release_snapshot(
 def _earlier(context: Context, claim: Claim) -> Snapshot | None:
     """What the request released that made this claim before."""
     with context.database.reading() as session:
-        earlier = requests.find(session, claim)
+        earlier = claims.find(session, claim)
         return None if earlier is None else read_snapshots.load(session, earlier.snapshot_id or "")
 
 
@@ -128,7 +128,7 @@ def _commit(
 ) -> Snapshot:
     with context.writing(by) as session:
         now = context.now()
-        earlier = requests.claim(session, claim, now) if claim else None
+        earlier = claims.claim(session, claim, now) if claim else None
         if earlier is not None:
             return read_snapshots.load(session, earlier.snapshot_id or "")
         row = sketches.lock_live(session, name)
@@ -136,7 +136,7 @@ def _commit(
             raise _Changed
         snapshot = _release(session, row, terms, prepared, context.max_histogram_bytes, now)
         if claim is not None:
-            requests.settle(session, claim, snapshot.id)
+            claims.settle(session, claim, snapshot.id)
     return snapshot
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 
-from app.core.budget import EPSILON_DIGITS, Budget
-from app.core.composition import Release, epsilon_of
 from app.core.guarantee import NOT_COVERED
-from app.core.proven import Change, Proven, proven
-from app.core.tails import CONTEXT
+from app.core.ledger.budget import EPSILON_DIGITS, Budget
+from app.core.ledger.composition import Release, epsilon_of
+from app.core.ledger.proven import Change, Proven, proven
+from app.core.noise.tails import CONTEXT
 from app.store import ledger, sketches
 from app.store.ledger import Line
 from app.store.tables import LedgerRow

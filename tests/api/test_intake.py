@@ -21,14 +21,14 @@ from app.api.events import Ingest
 from app.api.intake import Intake
 from app.api.turns import Turns
 from app.core import kernel
-from app.core.errors import Overloaded
 from app.main import build_context, create_app
+from app.refusals import Overloaded
 from app.settings import Settings
 from app.store import states
 from app.store.database import Database
 from app.usecases import group_commit
 from app.usecases.context import Context
-from app.usecases.manage_keys import revoke_key
+from app.usecases.manage_api_keys import revoke_key
 from tests import books
 from tests.api.calls import create_sketch, post_events, problem
 from tests.api.decoding.bodies import arrow, parquet

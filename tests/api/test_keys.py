@@ -10,12 +10,12 @@ from fastapi.testclient import TestClient
 from sqlalchemy.orm import Session
 
 from app.api import dependencies
-from app.core.access import Principal
-from app.core.errors import Unauthenticated
-from app.store import keys
+from app.refusals import Unauthenticated
+from app.store import api_keys
 from app.store.tables import Table
+from app.usecases.access import Principal
 from app.usecases.context import Context
-from app.usecases.manage_keys import authenticate, create_first_key, revoke_key
+from app.usecases.manage_api_keys import authenticate, create_first_key, revoke_key
 from tests import books
 from tests.api.calls import create_sketch, problem, release
 
@@ -209,7 +209,7 @@ def test_a_revocation_waits_for_a_release_that_has_asked_for_its_key(
     create_sketch(client)
     made = client.post("/v1/keys", json={"name": "n", "scopes": ["release"]}).json()
     revoking = threading.Thread(target=revoke_key, args=(context, made["id"]))
-    hold_valid, still_waiting = keys.hold_valid, []
+    hold_valid, still_waiting = api_keys.hold_valid, []
 
     def hold_while_revoked(session: Session, key_id: str) -> bool:
         valid = hold_valid(session, key_id)
@@ -219,7 +219,7 @@ def test_a_revocation_waits_for_a_release_that_has_asked_for_its_key(
         return valid
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(keys, "hold_valid", hold_while_revoked)
+        meanwhile.setattr(api_keys, "hold_valid", hold_while_revoked)
         client.headers["Authorization"] = f"Bearer {made['secret']}"
         assert release(client).status_code == 201
     revoking.join()

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from fastapi.testclient import TestClient
 
-from app.core.noise import SYSTEM_NOISE
+from app.core.noise.samplers import SYSTEM_NOISE
 from app.main import build_context, create_app
 from app.settings import Settings
 from app.usecases.context import Context

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from app.core.composition import Release, epsilon_of
+from app.core.ledger.composition import Release, epsilon_of
 from tests.api.calls import merge, post_events, problem, release
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from app.core.noise import Noise
+from app.core.noise.samplers import Noise
 from tests.audit.case import Case
 from tests.audit.distinguishing import INTERVALS, Claim, Finding, findings
 from tests.audit.drawing import Source, outputs

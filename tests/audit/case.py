@@ -4,18 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from app.core import planner
-from app.core.budget import Cost
 from app.core.histogram import Counts
+from app.core.ledger.budget import Cost
 from app.core.mechanisms import pmg
 from app.core.mechanisms.pmg import StandardPmg
-from app.core.noise import Noise
+from app.core.noise.samplers import Noise
 from app.core.planner import Calibrated, Family, Question
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.standard import StandardSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
-from app.core.universe import Universe
+from app.core.sketches.universe import Universe
 
 AnySketch = Sketch | StandardSketch
 Pair = tuple[AnySketch, AnySketch]

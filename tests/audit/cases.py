@@ -5,7 +5,7 @@ small δ keeps out of the way there. Keys that one side alone stores show the th
 and just above what some threshold needs, so that the calibration has nothing to spare.
 """
 
-from app.core.universe import of_values
+from app.core.sketches.universe import of_values
 from tests.audit import neighbours
 from tests.audit.case import Case, planned, standard
 from tests.streams import LETTERS

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.core.histogram import Counts
-from app.core.noise import SYSTEM_NOISE, Noise, Sampler
+from app.core.noise.samplers import SYSTEM_NOISE, Noise, Sampler
 
 Outputs = NDArray[np.int64]  # a row for each release, a column for each key; ABSENT where the key is not reported
 

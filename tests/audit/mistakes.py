@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from app.core.histogram import Counts
-from app.core.noise import SYSTEM_NOISE, Noise, Sampler
+from app.core.noise.samplers import SYSTEM_NOISE, Noise, Sampler
 from app.core.planner import Calibrated
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.stream import StreamSketch
-from app.core.universe import of_values
+from app.core.sketches.universe import of_values
 from tests.audit import neighbours
 from tests.audit.case import AnySketch, Case, Release, planned, standard
 from tests.audit.cases import NOISE_ALONE, TALL

@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from app.core.noise import SYSTEM_NOISE
+from app.core.noise.samplers import SYSTEM_NOISE
 from tests.audit.audit import Verdict, audit
 from tests.audit.cases import every_case
 from tests.audit.drawing import Source

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from app.core.noise import Noise
+from app.core.noise.samplers import Noise
 from tests.audit.drawing import ABSENT, Reserve, Source, outputs
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.budget import Cost
 from app.core.comparison import MOST_CONTRIBUTIONS, compare
+from app.core.ledger.budget import Cost
 from app.core.planner import Question, offers
 
 _QUESTION = Question(

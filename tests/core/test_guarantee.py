@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from app.core.budget import Cost
 from app.core.guarantee import NOT_COVERED, sentence
+from app.core.ledger.budget import Cost
 from app.core.people import Enforcement, Unit
 
 _COST = Cost.charged(epsilon="0.5", delta="1e-6")

@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.core.budget import Cost
 from app.core.errors import NoMechanism
+from app.core.ledger.budget import Cost
 from app.core.mechanisms.reduced_approx import ReducedApprox
 from app.core.mechanisms.reduced_pure import ReducedPure
-from app.core.noise import SYSTEM_NOISE
+from app.core.noise.samplers import SYSTEM_NOISE
 from app.core.planner import AUTO, Family, Question, choose, offers, released
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
-from app.core.universe import of_range
+from app.core.sketches.universe import of_range
 from tests.laws.law import Laplace
 
 STREAM = StreamSketch(64, {"1": 100_000, "2": 5})

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from app.core.histogram import Counts
-from app.core.noise import Below, Sampler
+from app.core.noise.samplers import Below, Sampler
 from tests.laws.law import Array, Law
 
 Output = tuple[tuple[str, int], ...]

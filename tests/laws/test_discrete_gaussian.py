@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from app.core.noise import discrete_gaussian
+from app.core.noise.samplers import discrete_gaussian
 from tests.laws.law import Gaussian, Laplace, fits
 
 DRAWS = 30_000

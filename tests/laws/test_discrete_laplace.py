@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from app.core.noise import discrete_laplace, laplace_scale
+from app.core.noise.samplers import discrete_laplace, laplace_scale
 from tests.laws.law import Array, Laplace, fits
 
 DRAWS = 50_000

@@ -15,19 +15,19 @@ from functools import cache
 import numpy as np
 import pytest
 
-from app.core.budget import Cost
 from app.core.histogram import Counts, ErrorBound
+from app.core.ledger.budget import Cost
 from app.core.mechanisms.gshm import Gshm
 from app.core.mechanisms.reduced_approx import ReducedApprox
 from app.core.mechanisms.reduced_pure import ReducedPure
-from app.core.noise import SYSTEM_NOISE, Noise
+from app.core.noise.samplers import SYSTEM_NOISE, Noise
+from app.core.noise.tails import draw_bound
 from app.core.planner import Family, Offer, Question, choose, released
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
-from app.core.tails import draw_bound
-from app.core.universe import of_range
+from app.core.sketches.universe import of_range
 from tests.laws.law import Gaussian, Laplace, Seeded, most_failures
 
 pytestmark = pytest.mark.long

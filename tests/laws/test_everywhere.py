@@ -15,10 +15,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from app.core.everywhere import binomial_of_tail, noisy_everywhere
-from app.core.noise import SYSTEM_NOISE, Below, Noise
-from app.core.noise import geometric as geometric_draw
-from app.core.universe import Range, of_range, of_values
+from app.core.noise.everywhere import binomial_of_tail, noisy_everywhere
+from app.core.noise.samplers import SYSTEM_NOISE, Below, Noise
+from app.core.noise.samplers import geometric as geometric_draw
+from app.core.sketches.universe import Range, of_range, of_values
 from tests.laws.law import Gaussian, Laplace, Seeded, agrees
 
 COUNTERS = {"b": 3, "d": 1}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.core.noise import LARGEST, SMALLEST, Sampler, _laplace_in_64_bits, discrete_laplace, unbounded
+from app.core.noise.samplers import LARGEST, SMALLEST, Sampler, _laplace_in_64_bits, discrete_laplace, unbounded
 from tests.laws.law import Laplace, Seeded, fits
 
 DRAWS = 20_000
@@ -84,8 +84,8 @@ def clipped(at: int) -> Sampler:
 
 def test_any_bound_gives_back_the_whole_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """Value by value, which at a scale of 2^62 cannot be seen."""
-    monkeypatch.setattr("app.core.noise.LARGEST", 2)
-    monkeypatch.setattr("app.core.noise.SMALLEST", -3)
+    monkeypatch.setattr("app.core.noise.samplers.LARGEST", 2)
+    monkeypatch.setattr("app.core.noise.samplers.SMALLEST", -3)
     draws = unbounded(clipped(2))(3.0, 50_000)
     assert fits(draws, Laplace(3.0))
     assert not fits(draws, Laplace(3.0 * 1.1))  # the test can fail

@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import logs
-from app.core.noise import SYSTEM_NOISE
+from app.core.noise.samplers import SYSTEM_NOISE
 from app.main import build_context, create_app
 from app.settings import Settings
 from tests.api.calls import create_sketch, post_events, release

@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from app.api.intake import Intake
-from app.core.errors import BodyTimeout
 from app.main import build_context, create_app
+from app.refusals import BodyTimeout
 from app.server import connection
 from app.server.connection import Connection
 from app.settings import Settings

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sqlalchemy import select
 
-from app.core.budget import Cost
+from app.core.ledger.budget import Cost
 from app.store import sketches, states
 from app.store.database import Database
 from app.store.tables import EntryRow, LedgerRow, SketchRow, SnapshotRow
@@ -20,7 +20,7 @@ _FEW = 3  # keys named of a sketch that is wrong
 
 
 class _Units(NamedTuple):
-    """Exact amounts, as `core/budget.py` counts them."""
+    """Exact amounts, as `core/ledger/budget.py` counts them."""
 
     epsilon: int
     delta: int

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import PoolProxiedConnection, bindparam, column, func, table, text, update
 from sqlalchemy.orm import Session
 
-from app.core.errors import Unavailable
+from app.refusals import Unavailable
 from app.store import postgresql, states
 from app.store.database import Database
 from app.usecases.context import Context

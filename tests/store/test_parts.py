@@ -7,12 +7,12 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from app.core.budget import Budget
-from app.core.claims import Claim
 from app.core.kernel import batch_of
+from app.core.ledger.budget import Budget
 from app.main import build_context
 from app.settings import Settings
 from app.store import sketches, states
+from app.store.claims import Claim
 from app.store.database import Database
 from app.usecases.context import Context
 from app.usecases.ingest_events import Submission, ingest_events

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import Connection, event, select, text
 
-from app.core.budget import Budget
-from app.core.errors import Conflict, UnknownSketch
 from app.core.kernel import batch_of
+from app.core.ledger.budget import Budget
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.stream import StreamSketch
 from app.main import build_context
+from app.refusals import Conflict, UnknownSketch
 from app.settings import Settings
 from app.store import sketches, states
 from app.store.database import Database

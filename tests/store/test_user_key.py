@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import WrongUserKey
+from app.refusals import WrongUserKey
 from app.settings import Settings
 from app.store.user_key import UserKey
 

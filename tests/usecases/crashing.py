@@ -20,11 +20,11 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from app.core.budget import Cost
-from app.core.claims import Claim
 from app.core.kernel import batch_of
+from app.core.ledger.budget import Cost
 from app.main import build_context
 from app.settings import Settings
+from app.store.claims import Claim
 from app.store.database import Database
 from app.usecases.audit_ledger import verify_ledgers
 from app.usecases.context import Context

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
 
-from app.core.budget import Cost
 from app.core.errors import BudgetExhausted, Refusal
 from app.core.kernel import batch_of
+from app.core.ledger.budget import Cost
 from app.main import build_context
 from app.settings import Settings
 from app.usecases.context import Context

@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import text
 
-from app.core import basis
+from app.core.ledger import basis
 from app.usecases.audit_ledger import export_ledgers, verify_ledgers
 from app.usecases.context import Context
 from tests.api.calls import create_sketch, merge, post_events, release

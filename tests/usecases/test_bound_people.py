@@ -23,16 +23,16 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, event, select, update
 
-from app.core.budget import Budget
-from app.core.claims import Claim
-from app.core.errors import Unavailable, WrongUserKey
 from app.core.kernel import batch_of, sets_of
+from app.core.ledger.budget import Budget
 from app.core.people import Enforcement, Unit
 from app.main import build_context
+from app.refusals import Unavailable, WrongUserKey
 from app.settings import Settings
-from app.store import allowances, hot
+from app.store import allowances, open_sketches
+from app.store.claims import Claim
 from app.store.database import Database
-from app.store.hot import HotSketches
+from app.store.open_sketches import OpenSketches
 from app.store.tables import AllowanceRow, RequestRow, ScopeRow
 from app.store.user_key import UserKey
 from app.usecases import merge_sketches as merging
@@ -233,7 +233,7 @@ def test_whatever_happens_between_batches_each_person_counts_their_first_events(
     """Evicted from memory, counted by another process, or with the log put together."""
     name = f"s{next(_numbers)}"
     _create(context, name, m=5)
-    other = replace(context, hot=HotSketches(10**6))
+    other = replace(context, hot=OpenSketches(10**6))
     expected: Counter[str] = Counter()
     left = dict.fromkeys("uvw", 5)
     for batch, what in zip(stream, between, strict=False):
@@ -388,7 +388,7 @@ def test_processes_that_take_turns_know_what_the_others_counted(context: Context
     _create(context, m=5)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(allowances, "_TOGETHER", 3)
-        processes = [replace(context, hot=HotSketches(10**6)) for _ in range(3)]
+        processes = [replace(context, hot=OpenSketches(10**6)) for _ in range(3)]
         for number in range(30):
             _send(processes[number * number % 7 % 3], [("u", "a"), (f"other-{number % 4}", "b", 2)])
     assert books.counters(context.database) == {"a": 5, "b": 20}
@@ -416,7 +416,7 @@ def test_threads_on_two_sketches_of_one_ledger_share_the_allowance(context: Cont
 def test_an_idle_process_that_forgot_reads_everything_again(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     _create(context)
     _send(context, [("u", "a", 3)])
-    monkeypatch.setattr(hot, "_IDLE_SECONDS", -1.0)
+    monkeypatch.setattr(open_sketches, "_IDLE_SECONDS", -1.0)
     context.hot.drop_idle()
     assert context.hot.take(("people", 1)) is None
     _send(context, [("u", "b", 9)])
@@ -459,7 +459,7 @@ def test_a_database_put_back_to_an_earlier_day_is_noticed(context: Context) -> N
 def test_a_database_put_back_and_written_to_by_others_since_is_noticed(context: Context, later: int) -> None:
     """Its log may be as long as the process remembers, or longer, and is another one all the same."""
     _create(context)
-    other = replace(context, hot=HotSketches(10**6))
+    other = replace(context, hot=OpenSketches(10**6))
     _send(context, [("u", "a")])
     with _put_back(context.database):
         for _ in range(3):
@@ -479,7 +479,7 @@ def test_under_another_key_nothing_is_counted_and_under_the_first_one_it_goes_on
 ) -> None:
     _create(context)
     _send(context, [("u", "a", 3)])
-    other = replace(context, user_key=UserKey(None, tmp_path / "another.key"), hot=HotSketches(10**6))
+    other = replace(context, user_key=UserKey(None, tmp_path / "another.key"), hot=OpenSketches(10**6))
     with pytest.raises(WrongUserKey, match="DISCREET_USER_KEY"):
         bounds_of(other, "views")
     _send(context, [("u", "b", 3)])

@@ -10,20 +10,21 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Connection, event
 
-from app.core.budget import Budget
-from app.core.claims import Claim
-from app.core.errors import BadBatch, Conflict, KeyReused, Unauthenticated, Unavailable, UnknownSketch
+from app.core.errors import BadBatch
 from app.core.kernel import Batch, batch_of
+from app.core.ledger.budget import Budget
 from app.core.sketches.stream import StreamSketch
-from app.core.universe import Universe, of_values
+from app.core.sketches.universe import Universe, of_values
+from app.refusals import Conflict, IdempotencyKeyReused, Unauthenticated, Unavailable, UnknownSketch
 from app.settings import Settings
 from app.store import sketches, states
+from app.store.claims import Claim
 from app.store.database import Database
 from app.usecases import group_commit, ingest_events
 from app.usecases.context import Context
 from app.usecases.group_commit import GroupCommit
 from app.usecases.ingest_events import Submission
-from app.usecases.manage_keys import create_key, revoke_key
+from app.usecases.manage_api_keys import create_key, revoke_key
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
 from app.usecases.merge_sketches import merge_sketches
 from tests import books
@@ -260,7 +261,7 @@ def test_a_refused_batch_is_refused_alone(context: Context, settings: Settings) 
     ]
     outcomes, transactions = _together(context, settings, submissions)
     found = [None if outcome is None else type(outcome) for outcome in outcomes]
-    assert found == [None, BadBatch, Unauthenticated, KeyReused, None, None]
+    assert found == [None, BadBatch, Unauthenticated, IdempotencyKeyReused, None, None]
     assert transactions == 1
     assert _counters(context) == {"a": 1, "b": 1}
 

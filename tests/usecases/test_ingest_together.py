@@ -9,27 +9,20 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Connection, event, exc, func, select, text
 
-from app.core.budget import Budget
-from app.core.claims import Claim
-from app.core.errors import (
-    BadBatch,
-    Conflict,
-    KeyReused,
-    Refusal,
-    Unauthenticated,
-    Unavailable,
-    UnknownSketch,
-)
+from app.core.errors import BadBatch, Refusal
 from app.core.kernel import Batch, batch_of
-from app.core.universe import Universe, of_values
+from app.core.ledger.budget import Budget
+from app.core.sketches.universe import Universe, of_values
 from app.main import build_context
+from app.refusals import Conflict, IdempotencyKeyReused, Unauthenticated, Unavailable, UnknownSketch
 from app.settings import Settings
 from app.store import sketches, states
+from app.store.claims import Claim
 from app.store.database import Database
 from app.store.tables import RequestRow
 from app.usecases.context import Context
 from app.usecases.ingest_events import Outcome, Submission, ingest_events, ingest_together
-from app.usecases.manage_keys import create_key, revoke_key
+from app.usecases.manage_api_keys import create_key, revoke_key
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
 from app.usecases.merge_sketches import merge_sketches
 from tests import books
@@ -195,7 +188,7 @@ def test_one_claim_twice_in_a_group_counts_once(context: Context) -> None:
     _create(context)
     together = [_one("a", _claim("1")), _one("b"), _one("a", _claim("1")), _one("c", _claim("1", "other")), _one("b")]
     with _commits(context.database) as commits:
-        assert _kinds(ingest_together(context, "views", together)) == [None, None, None, KeyReused, None]
+        assert _kinds(ingest_together(context, "views", together)) == [None, None, None, IdempotencyKeyReused, None]
     assert commits.number == 1
     assert books.counters(context.database) == {"a": 1, "b": 2}
 
@@ -205,7 +198,7 @@ def test_a_claim_of_an_earlier_group_counts_once(context: Context) -> None:
     ingest_events(context, "views", _one("a", _claim("1")))
     together = [_one("b"), _one("a", _claim("1")), _one("c", _claim("1", "other")), _one("d", _claim("2"))]
     for _ in range(2):
-        assert _kinds(ingest_together(context, "views", together)) == [None, None, KeyReused, None]
+        assert _kinds(ingest_together(context, "views", together)) == [None, None, IdempotencyKeyReused, None]
     assert books.counters(context.database) == {"a": 1, "b": 2, "d": 1}
 
 
@@ -227,7 +220,7 @@ def test_a_retry_is_acknowledged_after_the_sketch_was_deleted_and_a_new_batch_is
         _one("d"),
         _one("a", _claim("1")),
     ]
-    expected = [None, KeyReused, UnknownSketch, UnknownSketch, None]
+    expected = [None, IdempotencyKeyReused, UnknownSketch, UnknownSketch, None]
     assert _kinds(ingest_together(context, "views", together)) == expected
     assert _kinds(ingest_together(context, "views", together)) == expected
     assert _claims(context) == 1
@@ -305,8 +298,8 @@ def test_an_empty_batch_changes_nothing_but_takes_its_claim(context: Context) ->
     _create(context)
     empty = Submission(batch_of([]), _claim("1"))
     other = _one("a", _claim("1", "other"))
-    assert _kinds(ingest_together(context, "views", [empty, empty, other])) == [None, None, KeyReused]
-    assert _kinds(ingest_together(context, "views", [other])) == [KeyReused]
+    assert _kinds(ingest_together(context, "views", [empty, empty, other])) == [None, None, IdempotencyKeyReused]
+    assert _kinds(ingest_together(context, "views", [other])) == [IdempotencyKeyReused]
     assert books.counters(context.database) == {}
 
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from sqlalchemy import event, insert, select
 
-from app.core.budget import Budget, Cost
-from app.core.recent import Recent
-from app.core.universe import of_document, of_range, of_values, size_of_document
+from app.core.ledger.budget import Budget, Cost
+from app.core.sketches.universe import of_document, of_range, of_values, size_of_document
 from app.store.tables import EntryRow, LedgerRow, LineageRow, SketchRow
 from app.usecases.context import Context
 from app.usecases.manage_ledgers import create_ledger, list_ledgers, set_budget
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, get_sketch, list_sketches
 from app.usecases.merge_sketches import merge_sketches
 from app.usecases.plan_release import Terms, plan_sketch
+from app.usecases.recent import Recent
 from app.usecases.release_snapshot import release_snapshot
 from app.usecases.report_ledger import report_ledger
 

@@ -7,10 +7,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from app.core.budget import Budget, Cost
-from app.core.errors import BudgetExhausted, Conflict, IncompatibleSketches, UnknownSketch
+from app.core.errors import BudgetExhausted, IncompatibleSketches
 from app.core.kernel import batch_of
+from app.core.ledger.budget import Budget, Cost
 from app.main import build_context
+from app.refusals import Conflict, UnknownSketch
 from app.settings import Settings
 from app.usecases import manage_ledgers, manage_sketches
 from app.usecases.audit_ledger import verify_ledgers

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from app.core.budget import Budget
+from app.core.ledger.budget import Budget
 from app.main import build_context
 from app.settings import Settings
 from app.store import ledger

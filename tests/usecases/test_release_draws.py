@@ -11,24 +11,26 @@ import pytest
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 
-from app.core import account, noise
-from app.core.budget import Budget, Cost
-from app.core.claims import Claim
-from app.core.errors import BudgetExhausted, KeyReused, Overloaded, Unavailable
+from app.core.errors import BudgetExhausted
 from app.core.histogram import Counts, Selection, Snapshot
 from app.core.kernel import batch_of
+from app.core.ledger import account
+from app.core.ledger.budget import Budget, Cost
 from app.core.mechanisms import gshm
 from app.core.mechanisms.gshm import least_threshold
-from app.core.noise import Noise, draw_ahead
+from app.core.noise import samplers
+from app.core.noise.samplers import Noise, draw_ahead
 from app.core.planner import choose, released
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
-from app.core.universe import Universe, of_values
+from app.core.sketches.universe import Universe, of_values
 from app.main import build_context
+from app.refusals import IdempotencyKeyReused, Overloaded, Unavailable
 from app.settings import Settings
 from app.store import sketches, snapshots, states
+from app.store.claims import Claim
 from app.usecases.context import Context
 from app.usecases.ingest_events import Submission, ingest_events
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
@@ -191,7 +193,7 @@ def test_all_draws_are_made_before_a_lock_is_held_and_are_those_of_an_empty_sket
 def test_a_sum_of_very_many_keys_makes_a_draw_for_each_before_a_lock_is_held(
     context: Context, numbers: _Numbers, mechanism: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noise, "MOST_HIDDEN", len(_KEYS) - 1)
+    monkeypatch.setattr(samplers, "MOST_HIDDEN", len(_KEYS) - 1)
     _create_family(context, "summed")
     snapshot = _release(context, mechanism)
     assert numbers.asked[0][1] == len(_KEYS)
@@ -212,7 +214,7 @@ def test_a_replayed_release_draws_nothing(context: Context, numbers: _Numbers) -
     first = _release(context, claim=_claim())
     drawn = len(numbers.given)
     assert _release(context, claim=_claim()) == first
-    with pytest.raises(KeyReused):
+    with pytest.raises(IdempotencyKeyReused):
         _release(context, claim=_claim("other"))
     delete_sketch(context, "views")
     assert _release(context, claim=_claim()) == first

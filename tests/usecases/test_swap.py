@@ -6,19 +6,20 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import Connection, Update, event, text
 
-from app.core.budget import Budget
-from app.core.claims import Claim
-from app.core.errors import BadBatch, Closed, Conflict, Refusal, Unauthenticated, Unavailable, UnknownSketch
+from app.core.errors import BadBatch, Refusal
 from app.core.kernel import batch_of
+from app.core.ledger.budget import Budget
 from app.core.sketches.stream import StreamSketch
-from app.core.universe import Universe, of_values
+from app.core.sketches.universe import Universe, of_values
 from app.main import build_context
+from app.refusals import Closed, Conflict, Unauthenticated, Unavailable, UnknownSketch
 from app.settings import Settings
 from app.store import sketches, states
+from app.store.claims import Claim
 from app.store.database import Database
 from app.usecases.context import Context
 from app.usecases.ingest_events import Submission, ingest_events, ingest_together
-from app.usecases.manage_keys import create_key, revoke_key
+from app.usecases.manage_api_keys import create_key, revoke_key
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, close_sketch, create_sketch, delete_sketch
 from app.usecases.merge_sketches import merge_sketches
 from tests import books

@@ -10,12 +10,12 @@ from random import Random
 
 import pytest
 
-from app.core.budget import Budget
-from app.core.claims import Claim
 from app.core.kernel import Batch, batch_of, sets_of
+from app.core.ledger.budget import Budget
 from app.core.people import Enforcement, Unit
 from app.main import build_context
 from app.settings import Settings
+from app.store.claims import Claim
 from app.usecases.bound_people import bounds_of
 from app.usecases.context import Context
 from app.usecases.ingest_events import Submission, ingest_together

@@ -13,7 +13,8 @@ from app.api.decoding.compression import decompressed
 from app.api.decoding.forms import EVENTS, USERS, WHOLE_PEOPLE, Form
 from app.api.decoding.items import Admit, Events, Limits, UserSet, admit_all, checked, checked_sets, require_few
 from app.core import kernel
-from app.core.errors import BadBatch, UnsupportedMediaType
+from app.core.errors import BadBatch
+from app.refusals import UnsupportedMediaType
 
 _LINES, _CSV = "text/plain", "text/csv"
 _SCANNERS: dict[str, Callable[[bytes, int], kernel.Events | None]] = {

@@ -15,7 +15,8 @@ from app.api.decoding.columns import require_columns, row_items
 from app.api.decoding.compression import too_large
 from app.api.decoding.forms import Form
 from app.api.decoding.items import Limits, require_few, require_few_keys
-from app.core.errors import BadBatch, Refusal, UnsupportedMediaType
+from app.core.errors import BadBatch, Refusal
+from app.refusals import UnsupportedMediaType
 
 
 def imported() -> Any:

@@ -11,7 +11,8 @@ from typing import Protocol
 import zstandard
 
 from app.api.decoding.items import Limits
-from app.core.errors import BadBatch, BodyTooLarge, UnsupportedMediaType
+from app.core.errors import BadBatch
+from app.refusals import BodyTooLarge, UnsupportedMediaType
 
 MAX_WINDOW_BYTES = 8 * 1024 * 1024  # of zstd; RFC 9659 asks no more of a receiver. Levels up to 19 keep to it
 MAX_FRAMES = 1024  # an empty one has 9 bytes, and takes far more to set up

@@ -15,14 +15,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from app.core.budget import Cost
 from app.core.errors import NoMechanism
-from app.core.groups import group_factor
 from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
-from app.core.noise import Sampler
-from app.core.normal import log_phi
+from app.core.ledger.budget import Cost
+from app.core.noise.groups import group_factor
+from app.core.noise.normal import log_phi
+from app.core.noise.samplers import Sampler
+from app.core.noise.tails import float_below, smallest
 from app.core.sketches.compact import CompactSketch
-from app.core.tails import float_below, smallest
 
 NAME = "gshm"
 VERSION = 1

@@ -9,15 +9,15 @@ note: laplace_compact.md
 from dataclasses import dataclass
 from functools import lru_cache
 
-from app.core.budget import Cost
 from app.core.errors import NoMechanism
-from app.core.everywhere import noisy_everywhere
-from app.core.groups import group_factor
 from app.core.histogram import Bar, Counts, ErrorBound, largest, with_bounds
-from app.core.noise import Below, Sampler, laplace_scale
+from app.core.ledger.budget import Cost
+from app.core.noise.everywhere import noisy_everywhere
+from app.core.noise.groups import group_factor
+from app.core.noise.samplers import Below, Sampler, laplace_scale
+from app.core.noise.tails import draw_bound, draw_tail, product_above, smallest, some_draw_tail
 from app.core.sketches.compact import CompactSketch
-from app.core.tails import draw_bound, draw_tail, product_above, smallest, some_draw_tail
-from app.core.universe import Universe
+from app.core.sketches.universe import Universe
 
 NAME = "laplace-compact"
 VERSION = 1

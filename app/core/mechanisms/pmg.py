@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from app.core.budget import Cost
 from app.core.errors import NoMechanism
-from app.core.groups import group_factor
 from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
-from app.core.noise import Sampler, laplace_scale
+from app.core.ledger.budget import Cost
+from app.core.noise.groups import group_factor
+from app.core.noise.samplers import Sampler, laplace_scale
+from app.core.noise.tails import many_key_tail, noise_bound, one_key_tail, product_above, smallest, two_key_tail
 from app.core.sketches.standard import StandardSketch
 from app.core.sketches.stream import StreamSketch
-from app.core.tails import many_key_tail, noise_bound, one_key_tail, product_above, smallest, two_key_tail
 
 NAME = "pmg"
 VERSION = 1  # of what is drawn and cut; a change that alters the output law takes the next number

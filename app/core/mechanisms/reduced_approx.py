@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
 
-from app.core.budget import Cost
 from app.core.errors import NoMechanism
 from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
-from app.core.noise import Below, Sampler, laplace_scale, padded
+from app.core.ledger.budget import Cost
+from app.core.noise.samplers import Below, Sampler, laplace_scale, padded
+from app.core.noise.tails import CONTEXT, OUTWARD, draw_bound, draw_tail, product_above, smallest
 from app.core.sketches.summed import SummedSketch, sensitivity
-from app.core.tails import CONTEXT, OUTWARD, draw_bound, draw_tail, product_above, smallest
 
 NAME = "reduced-approx"
 VERSION = 1

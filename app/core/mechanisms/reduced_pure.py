@@ -8,13 +8,13 @@ The reduced sketch of `alg:MG-pure-DP`, one or several added up; sensitivity fro
 from dataclasses import dataclass
 from functools import lru_cache
 
-from app.core.budget import Cost
-from app.core.everywhere import noisy_everywhere
 from app.core.histogram import Bar, Counts, ErrorBound, largest, with_bounds
-from app.core.noise import Below, Sampler, laplace_scale
+from app.core.ledger.budget import Cost
+from app.core.noise.everywhere import noisy_everywhere
+from app.core.noise.samplers import Below, Sampler, laplace_scale
+from app.core.noise.tails import draw_bound, draw_tail, product_above, smallest
 from app.core.sketches.summed import SummedSketch, sensitivity
-from app.core.tails import draw_bound, draw_tail, product_above, smallest
-from app.core.universe import Universe
+from app.core.sketches.universe import Universe
 
 NAME = "reduced-pure"
 VERSION = 1

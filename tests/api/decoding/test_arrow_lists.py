@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from app.api.decoding.forms import EVENTS, USERS
-from app.core.errors import BadBatch, BodyTooLarge
+from app.core.errors import BadBatch
+from app.refusals import BodyTooLarge
 from tests.api.decoding.bodies import ARROW, arrow, decoded, decoded_sets
 
 _KEYS = ["a", "b", "c", "d", "e", "f"]

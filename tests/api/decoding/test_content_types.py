@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from app.core.errors import BadBatch, UnsupportedMediaType
+from app.core.errors import BadBatch
+from app.refusals import UnsupportedMediaType
 from tests.api.decoding.bodies import (
     ARROW,
     CSV,

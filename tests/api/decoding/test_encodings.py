@@ -10,7 +10,8 @@ import pytest
 import zstandard
 
 from app.api.decoding.compression import MAX_FRAMES
-from app.core.errors import BadBatch, BodyTooLarge, UnsupportedMediaType
+from app.core.errors import BadBatch
+from app.refusals import BodyTooLarge, UnsupportedMediaType
 from tests.api.decoding.bodies import ENCODERS, LINES, decoded
 
 _PACKED = ["gzip", "zstd"]

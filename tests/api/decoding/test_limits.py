@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from app.core.errors import BadBatch, BodyTooLarge, Refusal
+from app.core.errors import BadBatch, Refusal
+from app.refusals import BodyTooLarge
 from tests.api.decoding.bodies import (
     ARROW,
     CSV,

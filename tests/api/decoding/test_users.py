@@ -8,7 +8,8 @@ import pytest
 
 from app.api.decoding.items import UserSet
 from app.core import kernel
-from app.core.errors import BadBatch, UnsupportedMediaType
+from app.core.errors import BadBatch
+from app.refusals import UnsupportedMediaType
 from tests.api.decoding.bodies import (
     ARROW,
     CSV,

@@ -14,9 +14,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from app.core.budget import Cost
 from app.core.errors import NoMechanism
 from app.core.histogram import Bar, ErrorBound
+from app.core.ledger.budget import Cost
 from app.core.mechanisms import gshm
 from app.core.mechanisms.gshm import Gshm
 from app.core.sketches.compact import CompactSketch

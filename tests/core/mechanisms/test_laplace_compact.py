@@ -12,14 +12,14 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from app.core.budget import Cost
 from app.core.errors import NoMechanism
 from app.core.histogram import Bar, ErrorBound
+from app.core.ledger.budget import Cost
 from app.core.mechanisms import laplace_compact
 from app.core.mechanisms.laplace_compact import LaplaceCompact
+from app.core.noise.tails import some_draw_tail
 from app.core.sketches.compact import CompactSketch
-from app.core.tails import some_draw_tail
-from app.core.universe import of_values
+from app.core.sketches.universe import of_values
 from tests.core.mechanisms.moves import apart, moves_up_to
 from tests.core.mechanisms.recorded import Recorded, RecordedBelow, no_noise
 from tests.laws.divergence import (

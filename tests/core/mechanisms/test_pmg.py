@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from app.core.budget import Cost
 from app.core.errors import NoMechanism
 from app.core.histogram import Bar, Counts, ErrorBound
+from app.core.ledger.budget import Cost
 from app.core.mechanisms import pmg
 from app.core.mechanisms.pmg import Pmg
-from app.core.noise import discrete_laplace
+from app.core.noise.samplers import discrete_laplace
+from app.core.noise.tails import noise_bound
 from app.core.sketches.stream import StreamSketch
-from app.core.tails import noise_bound
 from tests.core.mechanisms.recorded import Recorded, no_noise
 from tests.laws.law import most_failures
 from tests.streams import Stream, in_runs, zipf

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from app.core.budget import Cost
+from app.core.ledger.budget import Cost
 from app.core.mechanisms import pmg
 from app.core.mechanisms.pmg import Pmg
+from app.core.noise.tails import many_key_tail, one_key_tail, two_key_tail
 from app.core.sketches.standard import StandardSketch
-from app.core.tails import many_key_tail, one_key_tail, two_key_tail
 from tests.core.mechanisms.recorded import Recorded
 from tests.core.sketches import oracle
 from tests.core.sketches.oracle import Key, Sketch

@@ -12,9 +12,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from app.core.budget import Cost
 from app.core.errors import NoMechanism
 from app.core.histogram import Bar, ErrorBound
+from app.core.ledger.budget import Cost
 from app.core.mechanisms import reduced_approx
 from app.core.mechanisms.reduced_approx import ReducedApprox
 from app.core.sketches.stream import StreamSketch

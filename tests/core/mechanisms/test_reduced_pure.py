@@ -13,13 +13,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from app.core.budget import Cost
 from app.core.histogram import Bar, ErrorBound, largest
+from app.core.ledger.budget import Cost
 from app.core.mechanisms import reduced_pure
 from app.core.mechanisms.reduced_pure import ReducedPure
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch, sensitivity
-from app.core.universe import of_range, of_values
+from app.core.sketches.universe import of_range, of_values
 from tests.core.mechanisms.moves import Move, within
 from tests.core.mechanisms.recorded import Recorded, RecordedBelow
 from tests.laws.divergence import ROUNDING, KeyLaws, Output, cut_at, divergences, grouped, law_divergences

@@ -8,15 +8,15 @@ from fractions import Fraction
 
 import pytest
 
-from app.core import tails
-from app.core.accountants import ACCOUNTANTS
-from app.core.budget import Budget, Cost
 from app.core.errors import NoMechanism
-from app.core.everywhere import binomial_of_tail
-from app.core.groups import group_factor
+from app.core.ledger.accountants import ACCOUNTANTS
+from app.core.ledger.budget import Budget, Cost
 from app.core.mechanisms import gshm, laplace_compact, pmg, reduced_approx, reduced_pure
+from app.core.noise import tails
+from app.core.noise.everywhere import binomial_of_tail
+from app.core.noise.groups import group_factor
+from app.core.noise.tails import draw_tail, float_below, product_above, some_draw_tail, two_key_tail
 from app.core.planner import Family, Question, offers
-from app.core.tails import draw_tail, float_below, product_above, some_draw_tail, two_key_tail
 
 RUNS = 300
 

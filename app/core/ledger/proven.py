@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Protocol
 
-from app.core.accountants import Accountant, Price
-from app.core.budget import Budget
-from app.core.chain import SETS_TOTAL
+from app.core.ledger.accountants import Accountant, Price
+from app.core.ledger.budget import Budget
+from app.core.ledger.chain import SETS_TOTAL
 
 _NOTHING = Price(0, 0)
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from app.core import tails
-from app.core.tails import (
+from app.core.noise import tails
+from app.core.noise.tails import (
     draw_bound,
     draw_tail,
     many_key_tail,

@@ -10,10 +10,10 @@ from hmac import compare_digest
 
 from sqlalchemy.orm import Session
 
-from app.core.access import EVERYTHING, Principal, Scope
-from app.core.errors import Unauthenticated
-from app.store import keys
+from app.refusals import Unauthenticated
+from app.store import api_keys
 from app.store.tables import KeyRow
+from app.usecases.access import EVERYTHING, Principal, Scope
 from app.usecases.context import Context, revoked
 from app.usecases.paging import Page, paged
 
@@ -52,7 +52,7 @@ def create_first_key(context: Context) -> NewKey | None:
     if context.admin_key is not None:
         return None
     with context.database.starting() as session:
-        if keys.any_exist(session):
+        if api_keys.any_exist(session):
             return None
         return _add(session, "first start", ["admin"], EVERYTHING, context.now())
 
@@ -69,23 +69,23 @@ def _add(session: Session, name: str, scopes: Sequence[Scope], sketches: str, no
         created_at=now,
         revoked_at=None,
     )
-    keys.add(session, row)
+    api_keys.add(session, row)
     return NewKey(_view(row), secret)
 
 
 def list_keys(context: Context, after: str | None, limit: int) -> Page[KeyView]:
     with context.database.reading() as session:
-        rows = keys.page(session, after or "", limit + 1)
+        rows = api_keys.page(session, after or "", limit + 1)
         return paged([_view(row) for row in rows], limit, lambda last: last.id)
 
 
 def revoke_key(context: Context, key_id: str, *, by: str | None = None) -> None:
     """Revoke a key, for the caller with the key `by`, which may be the same."""
     with context.database.writing() as session:
-        held = keys.lock(session, {key_id} if by is None else {key_id, by})
+        held = api_keys.lock(session, {key_id} if by is None else {key_id, by})
         if by is not None and (by not in held or held[by].revoked_at is not None):
             raise revoked()
-        keys.revoke(session, held.get(key_id), context.now())
+        api_keys.revoke(session, held.get(key_id), context.now())
 
 
 def authenticate(context: Context, secret: str) -> Principal:
@@ -95,7 +95,7 @@ def authenticate(context: Context, secret: str) -> Principal:
         return Principal(frozenset(["admin"]), EVERYTHING, secret)
     key_id = secret.removeprefix(f"{_PREFIX}_").partition("_")[0]
     with context.database.reading() as session:
-        row = keys.find(session, key_id) if key_id.isalnum() else None
+        row = api_keys.find(session, key_id) if key_id.isalnum() else None
     known = compare_digest(row.secret_hash if row else _NOBODY, presented)
     if row is None or not known or row.revoked_at is not None:
         raise Unauthenticated("The key is unknown or revoked. Send a valid one as: Authorization: Bearer <key>.")

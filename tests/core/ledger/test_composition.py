@@ -7,7 +7,7 @@ from itertools import product
 import mpmath
 import pytest
 
-from app.core.composition import Release, epsilon_of
+from app.core.ledger.composition import Release, epsilon_of
 
 
 def exact_delta(epsilon_each: float, number: int, epsilon: float) -> float:

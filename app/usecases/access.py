@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from app.core.errors import Forbidden
+from app.refusals import Forbidden
 
 Scope = Literal["ingest", "read", "release", "admin"]
 

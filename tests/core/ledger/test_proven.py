@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.accountants import ACCOUNTANTS, Accountant, Price
-from app.core.budget import Budget, Cost
-from app.core.chain import Entry
-from app.core.proven import Proven, proven
+from app.core.ledger.accountants import ACCOUNTANTS, Accountant, Price
+from app.core.ledger.budget import Budget, Cost
+from app.core.ledger.chain import Entry
+from app.core.ledger.proven import Proven, proven
 
 BASIC, ZCDP = ACCOUNTANTS["basic"], ACCOUNTANTS["zcdp"]
 

@@ -6,9 +6,9 @@ from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
 
-from app.core.accountants import Accountant, Price
-from app.core.budget import EPSILON_DIGITS, Budget, Cost, decimal_string
 from app.core.errors import BudgetExhausted, NoMechanism
+from app.core.ledger.accountants import Accountant, Price
+from app.core.ledger.budget import EPSILON_DIGITS, Budget, Cost, decimal_string
 from app.core.planner import Offer, Question, choose
 
 _CLOSE_GUESSES = 8  # trials that follow ρ ~ ε²; whatever is not found then is halved, which always ends

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.budget import Budget, Cost, decimal_string, decimal_text
 from app.core.errors import InvalidNumber
+from app.core.ledger.budget import Budget, Cost, decimal_string, decimal_text
 
 Make = Callable[..., Cost | Budget]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.accountants import ACCOUNTANTS, Price
-from app.core.budget import Budget, Cost
 from app.core.errors import InvalidNumber
+from app.core.ledger.accountants import ACCOUNTANTS, Price
+from app.core.ledger.budget import Budget, Cost
 from app.core.mechanisms import gshm
 
 BASIC, ZCDP = ACCOUNTANTS["basic"], ACCOUNTANTS["zcdp"]

@@ -8,7 +8,7 @@ That sum is a little less than the m·e^ε of `lem:group-privacy`.
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-from app.core.tails import CONTEXT, OUTWARD
+from app.core.noise.tails import CONTEXT, OUTWARD
 
 
 def group_factor(epsilon: Fraction, max_contributions: int) -> Decimal:

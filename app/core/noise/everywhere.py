@@ -14,8 +14,8 @@ its noise alone, if the cut-off makes that rare (`calibrate` of the mechanisms d
 from decimal import Context, Decimal, localcontext
 
 from app.core.histogram import Counts
-from app.core.noise import Below, Sampler, geometric, padded
-from app.core.universe import Universe
+from app.core.noise.samplers import Below, Sampler, geometric, padded
+from app.core.sketches.universe import Universe
 
 
 def noisy_everywhere(

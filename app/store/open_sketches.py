@@ -26,7 +26,7 @@ class _Open(NamedTuple):
     put_at: float
 
 
-class HotSketches:
+class OpenSketches:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0

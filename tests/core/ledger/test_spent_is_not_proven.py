@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from app.core.accountants import ACCOUNTANTS, Price
-from app.core.budget import Budget, Cost
+from app.core.ledger.accountants import ACCOUNTANTS, Price
+from app.core.ledger.budget import Budget, Cost
 
 ZCDP = ACCOUNTANTS["zcdp"]
 RELEASES = 20_000

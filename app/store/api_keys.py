@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
-from app.core.errors import UnknownKey
+from app.refusals import UnknownApiKey
 from app.store.tables import KeyRow
 
 
@@ -49,6 +49,6 @@ def lock(session: Session, key_ids: Collection[str]) -> dict[str, KeyRow]:
 def revoke(session: Session, row: KeyRow | None, now: datetime) -> None:
     """Revoke the locked key."""
     if row is None or row.revoked_at is not None:
-        raise UnknownKey("There is no such key, or it is revoked already.")
+        raise UnknownApiKey("There is no such key, or it is revoked already.")
     row.revoked_at = now
     session.flush()

@@ -16,9 +16,9 @@ from fractions import Fraction
 from math import isqrt
 from typing import Protocol
 
-from app.core.budget import EPSILON_DIGITS, Budget, Cost, decimal_string
 from app.core.errors import InvalidNumber
-from app.core.tails import CONTEXT
+from app.core.ledger.budget import EPSILON_DIGITS, Budget, Cost, decimal_string
+from app.core.noise.tails import CONTEXT
 
 RHO_DIGITS = 15
 _RHO = 10**RHO_DIGITS

@@ -5,7 +5,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from app.core.normal import log_phi
+from app.core.noise.normal import log_phi
 from tests.laws import normal
 
 POINTS = np.unique(np.concatenate([np.linspace(-60, 40, 401), np.linspace(-30.01, -29.99, 21), np.linspace(-2, 2, 81)]))

@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, event
 
-from app.core.budget import Budget
 from app.core.kernel import Fold, batch_of
+from app.core.ledger.budget import Budget
 from app.core.sketches import state
 from app.core.sketches.order import SECRET_BYTES, Order
 from app.core.sketches.stream import StreamSketch
 from app.main import build_context
 from app.settings import Settings
-from app.store.hot import HotSketches
+from app.store.open_sketches import OpenSketches
 from app.usecases.context import Context
 from app.usecases.ingest_events import Submission, ingest_events
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch
@@ -30,12 +30,12 @@ def _fold(k: int = 8) -> Fold:
 _SIZE = _fold().nbytes
 
 
-def _kept(hot: HotSketches, numbers: range) -> list[int]:
+def _kept(hot: OpenSketches, numbers: range) -> list[int]:
     return [number for number in numbers if hot.take(number) is not None]
 
 
 def test_a_sketch_is_given_out_once_with_the_token_that_it_was_put_with() -> None:
-    hot, fold = HotSketches(10 * _SIZE), _fold()
+    hot, fold = OpenSketches(10 * _SIZE), _fold()
     hot.put(1, 77, fold)
     assert hot.take(2) is None
     assert hot.take(1) == (77, fold)
@@ -43,7 +43,7 @@ def test_a_sketch_is_given_out_once_with_the_token_that_it_was_put_with() -> Non
 
 
 def test_a_newer_one_replaces_an_older_one() -> None:
-    hot, newer = HotSketches(10 * _SIZE), _fold()
+    hot, newer = OpenSketches(10 * _SIZE), _fold()
     hot.put(1, 77, _fold())
     hot.put(1, 78, newer)
     assert hot.take(1) == (78, newer)
@@ -51,7 +51,7 @@ def test_a_newer_one_replaces_an_older_one() -> None:
 
 
 def test_who_takes_a_sketch_has_it_alone() -> None:
-    hot = HotSketches(1000 * _SIZE)
+    hot = OpenSketches(1000 * _SIZE)
     for number in range(300):
         hot.put(number, number, _fold())
     with ThreadPoolExecutor(8) as threads:
@@ -60,7 +60,7 @@ def test_who_takes_a_sketch_has_it_alone() -> None:
 
 
 def test_the_least_recently_used_go_when_the_bytes_are_used_up() -> None:
-    hot = HotSketches(10 * _SIZE)
+    hot = OpenSketches(10 * _SIZE)
     for number in range(10):
         hot.put(number, number, _fold())
     used = hot.take(0)
@@ -72,7 +72,7 @@ def test_the_least_recently_used_go_when_the_bytes_are_used_up() -> None:
 
 
 def test_one_that_is_larger_than_all_the_room_is_kept_alone_and_goes_first() -> None:
-    hot, large = HotSketches(10 * _SIZE), _fold(4096)
+    hot, large = OpenSketches(10 * _SIZE), _fold(4096)
     for number in range(5):
         hot.put(number, number, _fold())
     hot.put(5, 5, large)
@@ -83,7 +83,7 @@ def test_one_that_is_larger_than_all_the_room_is_kept_alone_and_goes_first() -> 
 
 
 def test_a_sketch_that_grows_counts_with_its_new_size() -> None:
-    hot, growing = HotSketches(10 * _SIZE), _fold()
+    hot, growing = OpenSketches(10 * _SIZE), _fold()
     for number in range(9):
         hot.put(number, number, _fold())
     growing.add(batch_of([(f"{number}" * 500, 1) for number in range(8)]))
@@ -95,7 +95,7 @@ def test_a_sketch_that_grows_counts_with_its_new_size() -> None:
 def test_those_that_nobody_wrote_to_for_a_minute_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    hot = HotSketches(100 * _SIZE)
+    hot = OpenSketches(100 * _SIZE)
     for number in range(4):
         hot.put(number, number, _fold())
         now += 20
@@ -106,7 +106,7 @@ def test_those_that_nobody_wrote_to_for_a_minute_are_dropped(monkeypatch: pytest
 def test_one_that_is_written_to_stays_however_old_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    hot = HotSketches(100 * _SIZE)
+    hot = OpenSketches(100 * _SIZE)
     hot.put(1, 1, _fold())
     hot.put(2, 2, _fold())
     for _ in range(10):
@@ -119,7 +119,7 @@ def test_one_that_is_written_to_stays_however_old_it_is(monkeypatch: pytest.Monk
 
 
 def test_what_is_dropped_or_replaced_is_freed() -> None:
-    hot = HotSketches(10 * _SIZE)
+    hot = OpenSketches(10 * _SIZE)
     seen = []
     for number in range(500):
         fold = _fold()

@@ -4,7 +4,7 @@ So no entry can be changed, left out, added or moved in the middle without break
 all of them is found by comparing with an export that was kept elsewhere.
 
 Entries are of two forms. Those of the first are of earlier versions, and stay hashed as they were. Those of the second
-are hashed over their `basis` too (`core/basis.py`).
+are hashed over their `basis` too (`core/ledger/basis.py`).
 """
 
 import json
@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 
-from app.core.accountants import Accountant, Price
-from app.core.budget import Budget
+from app.core.ledger.accountants import Accountant, Price
+from app.core.ledger.budget import Budget
 
 START = bytes(32)
 FIRST_FORM, FORM = 1, 2

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from app.core import account
-from app.core.account import Account, exhausted
-from app.core.accountants import ACCOUNTANTS, Price
-from app.core.budget import Budget, Cost
+from app.core.ledger import account
+from app.core.ledger.account import Account, exhausted
+from app.core.ledger.accountants import ACCOUNTANTS, Price
+from app.core.ledger.budget import Budget, Cost
 from app.core.planner import Family, Offer, Question, choose
 
 
