@@ -197,7 +197,7 @@ def accountant(row: LedgerRow) -> Accountant:
 
 
 def spent(row: LedgerRow) -> Budget:
-    """What the ledger has paid, as (ε, δ): a guarantee for `basic`, bookkeeping for `zcdp` (`core/ledger/proven.py`)."""
+    """What the ledger has paid, as (ε, δ): proven for `basic`, bookkeeping for `zcdp` (`core/ledger/proven.py`)."""
     return accountant(row).converted(row.total, row.paid)
 
 
