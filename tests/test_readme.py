@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from app.api.errors import PROBLEMS
 from app.cli import main
 from app.core.comparison import compare
 from app.core.ledger.budget import Cost
 from app.core.mechanisms import pmg
 from app.core.planner import Question
+from app.server.problems import PROBLEMS
 from app.settings import Settings
 from tests.conftest import ADMIN_KEY
 from tests.readme import README, blocks, run, section
