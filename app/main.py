@@ -10,6 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__, logs
@@ -77,6 +78,12 @@ class Service(FastAPI):
     """The app, behind its edge."""
 
     edge: ASGIApp
+    context: Context
+    callers: Callers
+    intake: Intake
+    limits: Limits
+    readers: Readers
+    all_routes: list[BaseRoute]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.edge(scope, receive, send)
@@ -100,7 +107,7 @@ def build_context(settings: Settings, noise: Noise = SYSTEM_NOISE) -> Context:
     )
 
 
-def create_app(settings: Settings, context: Context) -> FastAPI:
+def create_app(settings: Settings, context: Context) -> Service:
     """The service as an ASGI app: its routes, behind its edge."""
     intake = Intake(context, Admission(settings.max_waiting_bytes), settings.max_body_bytes)
     limits = Limits(
@@ -130,18 +137,19 @@ def create_app(settings: Settings, context: Context) -> FastAPI:
         generate_unique_id_function=_operation_id,
         telemetry=_NO_TELEMETRY,  # type: ignore[arg-type]  # it would export request bodies
     )
-    app.state.context = context
-    app.state.callers = Callers(context)
-    app.state.intake = intake
-    app.state.limits = limits
-    app.state.readers = Readers(settings.max_readers)
-    dispatch = Dispatch(app, super(Service, app).__call__, events.router.routes)
+    app.context = context
+    app.callers = Callers(context)
+    app.intake = intake
+    app.limits = limits
+    app.readers = Readers(settings.max_readers)
+    quick_routes = [route for route in events.router.routes if isinstance(route, APIRoute)]
+    dispatch = Dispatch(app, super(Service, app).__call__, quick_routes)
     app.edge = Guard(dispatch, limits, Deadline(settings.body_seconds))
     errors.install(app)
     routers = [module.router for module in (ledgers, sketches, events, snapshots, keys, operations)]
     for router in routers:
         app.include_router(router)
-    app.state.routes = [route for router in routers for route in router.routes]
+    app.all_routes = [route for router in routers for route in router.routes]
     operations.mount_files(app)
     return app
 
@@ -179,7 +187,7 @@ def uvicorn_options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def serving() -> FastAPI:
+def serving() -> Service:
     """What a worker runs; `discreet serve` has migrated the database before it starts one."""
     room.raise_limit()
     end_with_supervisor()

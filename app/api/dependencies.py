@@ -25,7 +25,7 @@ bearer = HTTPBearer(
 
 def context(request: Request) -> Context:
     """What every use case needs, as `main.py` chose it."""
-    found: Context = request.app.state.context
+    found: Context = request.app.context
     return found
 
 
@@ -38,10 +38,10 @@ async def _caller(
     return await recognise(request)
 
 
-async def recognise(request: Request, *, checked_again: bool = False) -> Principal:
-    """The caller of a request, or Unauthenticated (`Callers.recognise`)."""
-    callers: Callers = request.app.state.callers
-    return await callers.recognise(request.scope, checked_again=checked_again)
+async def recognise(request: Request) -> Principal:
+    """The caller of a request, or Unauthenticated."""
+    callers: Callers = request.app.callers
+    return await callers.recognise(request.scope)
 
 
 async def require_key(request: Request) -> None:

@@ -174,7 +174,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 
 def _methods_at(request: Request) -> list[str]:
     """All that the path takes. Starlette names those of the first route that has it, which may not be the only one."""
-    here = [route for route in request.app.state.routes if route.matches(request.scope)[0] is not Match.NONE]
+    here = [route for route in request.app.all_routes if route.matches(request.scope)[0] is not Match.NONE]
     return sorted({method for route in here for method in route.methods})
 
 

@@ -2,16 +2,17 @@
 finding them takes longer than to count a small batch."""
 
 import re
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
 from app.api.batch_schema import BATCH
-from app.api.dependencies import REQUEST_KEY, IngesterOfName, RequestKey, SketchName, recognise
+from app.api.dependencies import REQUEST_KEY, IngesterOfName, RequestKey, SketchName
 from app.api.errors import responses
 from app.api.inputs import NAME
-from app.api.intake import Intake, Sent
+from app.api.intake import Upload
 from app.api.outputs import ReceiptOut
 from app.core.errors import BadBatch, InvalidRequest
 from app.refusals import (
@@ -31,25 +32,42 @@ _REQUEST_KEY = re.compile(REQUEST_KEY)
 
 
 class EventsRoute(APIRoute):
-    """A route that passes a request to its endpoint by hand. It checks what FastAPI would check, in the same order."""
+    """A route that finds the arguments of its endpoint by hand. It checks what FastAPI would check."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        request = Request(scope, receive)
         name: str = scope["path_params"]["name"]
-        caller = await recognise(request, checked_again=True)  # by the transaction that counts the batch
+        caller = await scope["app"].callers.recognise(scope, checked_again=True)  # by the transaction that counts
         caller.require("ingest")
         caller.require_name(name)
         if not _NAME.fullmatch(name):  # `$` alone would let a line break follow
             raise InvalidRequest("path/name: a name has lower-case letters, digits, '.', '_' and '-', at most 100.")
-        idempotency_key = request.headers.get("idempotency-key")
+        upload, idempotency_key = _read(scope, receive)
         if idempotency_key is not None and not _REQUEST_KEY.fullmatch(idempotency_key):
             raise InvalidRequest("header/Idempotency-Key: send 1 to 255 printable ASCII characters without spaces.")
-        receipt = await self.endpoint(name, caller, request, idempotency_key)
-        body = b'{"accepted":%d}' % receipt.accepted
+        receipt = await self.endpoint(name, caller, upload, idempotency_key)
+        body = b'{"accepted":%d}' % receipt["accepted"]
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+
+def _read(scope: Scope, receive: Receive) -> tuple[Upload, str | None]:
+    """The body that is to come with what the head says of it, and the idempotency key."""
+    content_type, encodings, idempotency_key = "", [], None
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            content_type = content_type or str(value, "latin-1")
+        elif name == b"content-encoding":
+            encodings.append(str(value, "latin-1"))
+        elif name == b"idempotency-key" and idempotency_key is None:
+            idempotency_key = str(value, "latin-1")
+    assert isinstance(receive, Body)  # noqa: S101  # what `Guard` hands to every route
+    return Upload(receive, content_type, ",".join(encodings), scope["app"].intake), idempotency_key
+
+
+def _upload(request: Request) -> Upload:
+    return _read(request.scope, request.receive)[0]
 
 
 router = APIRouter(route_class=EventsRoute)
@@ -58,6 +76,7 @@ router = APIRouter(route_class=EventsRoute)
 @router.post(
     "/v1/sketches/{name}/events",
     tags=["events"],
+    response_model=ReceiptOut,
     openapi_extra={"requestBody": BATCH},
     responses=responses(
         BadBatch,
@@ -72,8 +91,11 @@ router = APIRouter(route_class=EventsRoute)
     ),
 )
 async def post_events(
-    name: SketchName, caller: IngesterOfName, request: Request, idempotency_key: RequestKey = None
-) -> ReceiptOut:
+    name: SketchName,
+    caller: IngesterOfName,
+    upload: Annotated[Upload, Depends(_upload)],
+    idempotency_key: RequestKey = None,
+) -> dict[str, int]:
     """Count one batch, in the order given. Needs `ingest`.
 
     JSON (`{"events": […]}`, an event is a key or `{"key": …, "count": …}`), NDJSON (one such event a line), text (one
@@ -90,10 +112,4 @@ async def post_events(
     without `user` too. What goes beyond a user's allowance is dropped, and the answer does not tell: it would say what
     others have sent.
     """
-    intake: Intake = request.app.state.intake
-    headers = request.headers
-    encoding = ",".join(headers.getlist("content-encoding"))
-    sent = Sent(caller, name, idempotency_key, headers.get("content-type", ""), encoding)
-    body = request.receive
-    assert isinstance(body, Body)  # noqa: S101  # what `Guard` hands to every route
-    return ReceiptOut(accepted=await intake.count(sent, body))
+    return {"accepted": await upload.intake.count(caller, name, upload, idempotency_key)}

@@ -29,14 +29,24 @@ DECODED_AT_ONCE = 2  # of those in threads
 _MOST_KNOWN = 10_000
 
 
-class Sent(NamedTuple):
-    """The head of one request for events: who sends what kind of body to which sketch."""
+class Upload(NamedTuple):
+    """A body that is to come, with what the head of its request says of it."""
+
+    body: Body
+    content_type: str
+    encoding: str
+    intake: "Intake"  # which takes it in
+
+
+class _Sent(NamedTuple):
+    """One request for events, as it was received."""
 
     caller: Principal
     sketch: str
     idempotency_key: str | None
     content_type: str
     encoding: str
+    content: bytes
 
 
 class Intake:
@@ -50,66 +60,64 @@ class Intake:
         self.turns = Turns(DECODED_AT_ONCE)
         self._known_rules: Recent[str, Rules] = Recent(_MOST_KNOWN)  # by sketch
 
-    async def count(self, sent: Sent, body: Body) -> int:
+    async def count(self, caller: Principal, sketch: str, upload: Upload, idempotency_key: str | None) -> int:
         """Count a batch; how many items it had. Returns after the commit."""
-        await self._rules(sent.sketch)  # a sketch that is not there needs no body
+        if self._known_rules.find(sketch) is None:
+            await self._learn_rules(sketch)  # a sketch that is not there needs no body
         with self.admission.enter() as admitted:
             try:
-                content = await body.read(self.max_body_bytes, admitted.take)
+                content = await upload.body.read(self.max_body_bytes, admitted.take)
             except CutOff:
                 raise BadBatch("The body has another length than Content-Length declares.") from None
+            sent = _Sent(caller, sketch, idempotency_key, upload.content_type, upload.encoding, content)
             with suppress(ChangedRules):
-                return await self._count(sent, content, admitted)
-            self._known_rules.forget(sent.sketch)  # what was remembered is of another sketch of that name
+                return await self._count(sent, admitted)
+            self._known_rules.forget(sketch)  # what was remembered is of another sketch of that name
             try:
-                return await self._count(sent, content, admitted)
+                return await self._count(sent, admitted)
             except ChangedRules as again:
                 raise Unavailable(str(again)) from None
 
-    async def _count(self, sent: Sent, content: bytes, admitted: Admitted) -> int:
+    async def _count(self, sent: _Sent, admitted: Admitted) -> int:
         """Read the body by the sketch's rules, and count it. It has its place in the sketch's queue from now on,
         however long it takes to decode."""
         with self.queues.enter(sent.sketch) as place:
-            rules = await self._rules(sent.sketch)
-            batch = self._scanned(rules, sent, content)
-            decode = partial(self._submission, rules, sent, content, batch, admitted)
-            small = len(content) <= _READ_AT_ONCE_BYTES and not may_grow(sent.content_type, sent.encoding)
+            rules = self._known_rules.find(sent.sketch) or await self._learn_rules(sent.sketch)
+            batch = self._scanned(rules, sent)
+            decode = partial(self._submission, rules, sent, batch, admitted)
+            small = len(sent.content) <= _READ_AT_ONCE_BYTES and not may_grow(sent.content_type, sent.encoding)
             at_once = batch is not None or small
             submission = decode() if at_once else await self.turns.run(sent.caller.key_id, decode)
-            admitted.keep(max(len(content), submission.batch.nbytes))
+            admitted.keep(max(len(sent.content), submission.batch.nbytes))
             await place.count(submission)
             return submission.batch.events
 
-    async def _rules(self, sketch: str) -> Rules:
-        """Those of the sketch. What is remembered of them is checked in the transaction that counts."""
-        rules = self._known_rules.find(sketch)
-        if rules is None:
-            rules = await run_sync(rules_of, self.context, sketch)
-            self._known_rules.put(sketch, rules)
+    async def _learn_rules(self, sketch: str) -> Rules:
+        """Read a sketch's rules, and remember them. The transaction that counts checks that the sketch has them."""
+        rules = await run_sync(rules_of, self.context, sketch)
+        self._known_rules.put(sketch, rules)
         return rules
 
-    def _scanned(self, rules: Rules, sent: Sent, content: bytes) -> Batch | None:
+    def _scanned(self, rules: Rules, sent: _Sent) -> Batch | None:
         """What a scanner makes of the body on the event loop. Not where there is more to do than to scan: to take
         fingerprints, or to check sets."""
-        if len(content) > _SCANNED_AT_ONCE_BYTES or rules.fingerprints or rules.unit == "user":
+        if len(sent.content) > _SCANNED_AT_ONCE_BYTES or rules.fingerprints or rules.unit == "user":
             return None
-        return scan_events(sent.content_type, sent.encoding, content, max_items=self.context.max_items)
+        return scan_events(sent.content_type, sent.encoding, sent.content, max_items=self.context.max_items)
 
-    def _submission(
-        self, rules: Rules, sent: Sent, content: bytes, batch: Batch | None, admitted: Admitted
-    ) -> Submission:
+    def _submission(self, rules: Rules, sent: _Sent, batch: Batch | None, admitted: Admitted) -> Submission:
         """What the request submits, decoded where no scanner did."""
         if batch is None:
             decode = partial(decode_users, most_keys=rules.max_contributions) if rules.unit == "user" else decode_events
             batch = decode(
-                *(sent.content_type, sent.encoding, content),
+                *(sent.content_type, sent.encoding, sent.content),
                 max_items=self.context.max_items,
                 max_bytes=self.max_body_bytes,
                 admit=admitted.grow,
             )
         claim = None
         if sent.idempotency_key is not None:
-            asked = b"\0".join((sent.content_type.encode(), sent.encoding.encode(), content))
+            asked = b"\0".join((sent.content_type.encode(), sent.encoding.encode(), sent.content))
             claim = sent.caller.claim("events", sent.sketch, sent.idempotency_key, asked)
         return Submission(batch, claim, sent.caller.key_id, rules.people_in(batch), rules)
 

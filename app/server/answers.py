@@ -44,7 +44,7 @@ class Readers:
 
 
 def _readers(request: Request) -> Readers:
-    found: Readers = request.app.state.readers
+    found: Readers = request.app.readers
     return found
 
 

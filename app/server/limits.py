@@ -126,7 +126,7 @@ def _busy() -> Overloaded:
 
 
 async def _turn(request: Request) -> AsyncIterator[None]:
-    limits: Limits = request.app.state.limits
+    limits: Limits = request.app.limits
     async with limits.release():
         yield
 

@@ -20,9 +20,10 @@ class Recent(Generic[K, V]):
     def find(self, key: K) -> V | None:
         """What was put under this key, if it is still kept."""
         with self._lock:
-            if key in self._kept:
+            found = self._kept.get(key)
+            if found is not None:
                 self._kept.move_to_end(key)
-            return self._kept.get(key)
+            return found
 
     def put(self, key: K, value: V) -> None:
         """Keep the value, in place of an older one."""

@@ -12,14 +12,13 @@ from typing import Any
 import httpx2
 import pyarrow as pa
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.types import Message
 
 from app.api import intake
 from app.api.decoding import decode_events, footer
 from app.core import kernel
-from app.main import build_context, create_app
+from app.main import Service, build_context, create_app
 from app.refusals import Overloaded
 from app.server.admission import Admission
 from app.server.turns import Turns
@@ -46,7 +45,7 @@ def settings(database_url: str) -> Settings:
 
 
 @pytest.fixture
-def app(settings: Settings, context: Context) -> Iterator[FastAPI]:
+def app(settings: Settings, context: Context) -> Iterator[Service]:
     app = create_app(settings, context)
     with TestClient(app, headers={"Authorization": f"Bearer {ADMIN_KEY}"}) as client:
         create_sketch(client)
@@ -54,15 +53,15 @@ def app(settings: Settings, context: Context) -> Iterator[FastAPI]:
 
 
 @pytest.fixture(autouse=True)
-def _all_is_given_back(app: FastAPI) -> Iterator[None]:
+def _all_is_given_back(app: Service) -> Iterator[None]:
     """At the end of every test here."""
     yield
     assert _free(app) == _ROOM
 
 
-def _free(app: FastAPI) -> int:
+def _free(app: Service) -> int:
     """How much would still be let in, found out by trying."""
-    admission: Admission = app.state.intake.admission
+    admission: Admission = app.intake.admission
     for size in range(_ROOM, -1, -1):
         try:
             with admission.enter() as admitted:
@@ -84,7 +83,7 @@ class _Answer:
 
 
 async def _call(
-    app: FastAPI, body: AsyncIterator[bytes] | Sequence[bytes], headers: dict[str, str], path: str = _PATH
+    app: Service, body: AsyncIterator[bytes] | Sequence[bytes], headers: dict[str, str], path: str = _PATH
 ) -> _Answer:
     """Post straight to the app, chunk by chunk; a body that ends with None is broken off."""
     chunks = body if isinstance(body, AsyncIterator) else _chunks(body)
@@ -132,7 +131,7 @@ def _play(scene: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
-def _post(app: FastAPI, body: Sequence[bytes], headers: dict[str, str]) -> _Answer:
+def _post(app: Service, body: Sequence[bytes], headers: dict[str, str]) -> _Answer:
     return asyncio.run(_call(app, body, headers))
 
 
@@ -151,7 +150,7 @@ class _Slow:
         yield self._rest
 
 
-def test_when_the_room_is_used_up_a_batch_is_refused_and_welcome_later(app: FastAPI, context: Context) -> None:
+def test_when_the_room_is_used_up_a_batch_is_refused_and_welcome_later(app: Service, context: Context) -> None:
     async def scene() -> None:
         clients = [_Slow(b"slow\n" * 900, b"slow\n") for _ in range(2)]
         waiting = [asyncio.create_task(_call(app, client.chunks(), _TEXT)) for client in clients]
@@ -170,7 +169,7 @@ def test_when_the_room_is_used_up_a_batch_is_refused_and_welcome_later(app: Fast
     assert books.counters(context.database) == {"late": 1}
 
 
-def test_what_waits_for_its_commit_takes_up_room(app: FastAPI, context: Context, settings: Settings) -> None:
+def test_what_waits_for_its_commit_takes_up_room(app: Service, context: Context, settings: Settings) -> None:
     elsewhere = Database(settings.database_url)
     body = b"x" * 500
     batch = kernel.scan_lines(body, 1) or kernel.batch_of([(body.decode(), 1)])
@@ -211,14 +210,14 @@ _REFUSED: dict[str, tuple[list[bytes], dict[str, str], int]] = {
 
 
 @pytest.mark.parametrize("case", _REFUSED)
-def test_a_refused_body_is_given_back_and_counts_nothing(app: FastAPI, context: Context, case: str) -> None:
+def test_a_refused_body_is_given_back_and_counts_nothing(app: Service, context: Context, case: str) -> None:
     body, headers, status = _REFUSED[case]
     assert _post(app, body, headers).status == status
     assert books.counters(context.database) == {}
     assert _free(app) == _ROOM
 
 
-def test_a_body_that_is_declared_too_large_is_not_even_read(app: FastAPI) -> None:
+def test_a_body_that_is_declared_too_large_is_not_even_read(app: Service) -> None:
     async def never() -> AsyncIterator[bytes]:
         raise AssertionError("read")
         yield b""
@@ -227,7 +226,7 @@ def test_a_body_that_is_declared_too_large_is_not_even_read(app: FastAPI) -> Non
     assert (answer.status, answer.slug()) == (413, "body-too-large")
 
 
-def test_a_body_is_refused_at_the_chunk_that_makes_it_too_large(app: FastAPI) -> None:
+def test_a_body_is_refused_at_the_chunk_that_makes_it_too_large(app: Service) -> None:
     given = []
 
     async def endless() -> AsyncIterator[bytes]:
@@ -239,19 +238,19 @@ def test_a_body_is_refused_at_the_chunk_that_makes_it_too_large(app: FastAPI) ->
     assert len(given) == 9
 
 
-def test_a_counted_body_is_given_back(app: FastAPI, context: Context) -> None:
+def test_a_counted_body_is_given_back(app: Service, context: Context) -> None:
     for _ in range(5):
         assert _post(app, [b"a\n" * 10, b"b\n"], _TEXT).status == 200
         assert _free(app) == _ROOM
     assert books.counters(context.database) == {"a": 50, "b": 5}
 
 
-def test_what_the_database_refuses_is_given_back(app: FastAPI) -> None:
+def test_what_the_database_refuses_is_given_back(app: Service) -> None:
     assert asyncio.run(_call(app, [b"a"], _TEXT, "/v1/sketches/missing/events")).status == 404
     assert _free(app) == _ROOM
 
 
-def test_a_fault_gives_the_room_back(app: FastAPI, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_gives_the_room_back(app: Service, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_arguments: object, **_more: object) -> None:
         raise ZeroDivisionError
 
@@ -266,7 +265,7 @@ def test_a_fault_gives_the_room_back(app: FastAPI, context: Context, monkeypatch
     assert books.counters(context.database) == {}
 
 
-def test_a_client_that_breaks_off_leaves_nothing(app: FastAPI, context: Context) -> None:
+def test_a_client_that_breaks_off_leaves_nothing(app: Service, context: Context) -> None:
     async def scene() -> None:
         client = _Slow(b"a\n" * 1000, None)
         waiting = asyncio.create_task(_call(app, client.chunks(), _TEXT))
@@ -278,7 +277,7 @@ def test_a_client_that_breaks_off_leaves_nothing(app: FastAPI, context: Context)
     assert books.counters(context.database) == {}
 
 
-def test_a_request_that_is_cancelled_gives_the_room_back(app: FastAPI) -> None:
+def test_a_request_that_is_cancelled_gives_the_room_back(app: Service) -> None:
     async def scene() -> None:
         client = _Slow(b"a\n" * 1000, b"")
         waiting = asyncio.create_task(_call(app, client.chunks(), _TEXT))
@@ -290,7 +289,7 @@ def test_a_request_that_is_cancelled_gives_the_room_back(app: FastAPI) -> None:
     _play(scene)
 
 
-def test_a_compressed_body_takes_the_room_of_what_is_in_it(app: FastAPI, context: Context) -> None:
+def test_a_compressed_body_takes_the_room_of_what_is_in_it(app: Service, context: Context) -> None:
     """It fits when nothing else is there, but not beside a batch of which it leaves room for its compressed form."""
     body = gzip.compress(b"abcdefghi\n" * 150)
     headers = {**_TEXT, "content-encoding": "gzip"}
@@ -311,7 +310,7 @@ def test_a_compressed_body_takes_the_room_of_what_is_in_it(app: FastAPI, context
     assert books.counters(context.database) == {"abcdefghi": 150}
 
 
-def test_a_name_is_checked_to_its_end(app: FastAPI) -> None:
+def test_a_name_is_checked_to_its_end(app: Service) -> None:
     for name in ("views\n", "Views", "views ", "", "x" * 101):
         answer = asyncio.run(_call(app, [b"a"], _TEXT, f"/v1/sketches/{name}/events"))
         assert answer.status == (404 if name == "" else 422), repr(name)
@@ -357,7 +356,7 @@ def test_large_bodies_are_decoded_beside_the_event_loop(
             assert [(await post).status_code for post in posts] == [200] * 4
 
     _play(scene)
-    app.state.intake.close()
+    app.intake.close()
     assert books.counters(context.database) == {"\u20ac" * 36: 4 * 45_000}
 
 
@@ -384,7 +383,7 @@ def test_a_body_is_admitted_by_what_it_becomes_before_it_is_decoded(
     monkeypatch.setattr(footer, "joined", recorded)
 
     async def scene() -> None:
-        with app.state.intake.admission.enter() as other:
+        with app.intake.admission.enter() as other:
             other.take(1)
             refused = await _call(app, [body], headers)
             assert (refused.status, refused.slug()) == (503, "overloaded")
@@ -392,7 +391,7 @@ def test_a_body_is_admitted_by_what_it_becomes_before_it_is_decoded(
         assert (await _call(app, [body], headers)).status == 200
 
     _play(scene)
-    app.state.intake.close()
+    app.intake.close()
     assert joined
     assert books.counters(context.database) == {"k" * 512: 100_000}
 
@@ -468,7 +467,7 @@ def test_a_revoked_key_counts_nothing_more_although_it_is_remembered(
     admin = dict(client.headers)
     client.headers.update(headers)
     assert post_events(client, ["a"], key="1").status_code == 200
-    assert sha256(headers["Authorization"].split()[1].encode()).digest() in client.app.state.callers._recent  # type: ignore[attr-defined]
+    assert sha256(headers["Authorization"].split()[1].encode()).digest() in client.app.callers._recent  # type: ignore[attr-defined]
     if elsewhere:
         other = build_context(settings)
         revoke_key(other, key_id)
