@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import __version__
-from app.client import demo, keys, ledgers, releases, sending, sketches
+from app.client.commands import api_keys, demo, ingest, ledgers, releases, sketches
 from app.client.failures import Failure
-from app.client.terminal import clean_lines, note
+from app.client.terminal.output import clean_lines, write_note
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         options.run(options)
     except Failure as failure:
-        note(clean_lines(f"discreet: {failure}"))
+        write_note(clean_lines(f"discreet: {failure}"))
         sys.exit(failure.status)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command", title="commands")
     demo.add(commands)
     _add_serving(commands)
-    for of_a_server in (sketches, sending, releases, ledgers, keys):
+    for of_a_server in (sketches, ingest, releases, ledgers, api_keys):
         of_a_server.add(commands)
     return parser
 
