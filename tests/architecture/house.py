@@ -4,8 +4,9 @@
     python -m tests.architecture.house app/client app/cli.py    what is undocumented or used once in these places
 
 A public name is documented if it has a docstring, or if it overrides a method that has one. A small helper is a plain
-function or method whose body has at most three lines; it is used once if its name is mentioned once: in its own file
-if the name is private, else in the whole of `app`.
+function or method whose body has at most three lines. It is used once if its name is mentioned once: in its own file if
+the name is private, else in the whole of `app`. Where that mention is a call, the helper could be written there; else
+it is handed over as a value, as the handler of a command or of a signal is.
 """
 
 import ast
@@ -27,19 +28,45 @@ _Definition = _Function | ast.ClassDef
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file, as text and as a tree, with how often it mentions each name (a definition or an import is no mention)."""
+    """A file, as text and as a tree, with the names that it mentions; a definition or an import is no mention."""
 
     path: Path
     text: str
     tree: ast.Module
-    mentions: Counter[str]
+    mentions: "Mentions"
 
     @classmethod
     def read(cls, path: Path) -> "Source":
         """Parse the file at this path."""
         text = path.read_text()
         tree = ast.parse(text)
-        return cls(path, text, tree, Counter(_mentioned(tree)))
+        return cls(path, text, tree, Mentions.of(tree))
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """How often each name is mentioned, and how often it is called."""
+
+    all: Counter[str]
+    calls: Counter[str]
+
+    @classmethod
+    def of(cls, tree: ast.Module) -> "Mentions":
+        """Count names and attributes alike."""
+        nodes = list(ast.walk(tree))
+        called = [node.func for node in nodes if isinstance(node, ast.Call)]
+        return cls(Counter(_names(nodes)), Counter(_names(called)))
+
+    def __add__(self, other: "Mentions") -> "Mentions":
+        return Mentions(self.all + other.all, self.calls + other.calls)
+
+
+def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +135,7 @@ class House:
 
     sources: list[Source]
     definitions: list[Defined]
-    mentions: Counter[str]
+    mentions: Mentions
 
     @property
     def public(self) -> list[Defined]:
@@ -128,10 +155,16 @@ class House:
     @property
     def used_once(self) -> list[Defined]:
         """Small helpers that a single place mentions."""
-        return [each for each in self.functions if each.is_small_helper and self._mentions(each) == 1]
+        small = [each for each in self.functions if each.is_small_helper]
+        return [each for each in small if self._mentions(each).all[each.name] == 1]
 
-    def _mentions(self, each: Defined) -> int:
-        return (each.source.mentions if each.name.startswith("_") else self.mentions)[each.name]
+    @property
+    def called_once(self) -> list[Defined]:
+        """Those of them that are called there, not handed over as a value."""
+        return [each for each in self.used_once if self._mentions(each).calls[each.name] == 1]
+
+    def _mentions(self, each: Defined) -> Mentions:
+        return each.source.mentions if each.name.startswith("_") else self.mentions
 
     @property
     def documented_share(self) -> float:
@@ -142,6 +175,11 @@ class House:
     def used_once_share(self) -> float:
         """Of all functions, the small helpers that are used once."""
         return len(self.used_once) / max(1, len(self.functions))
+
+    @property
+    def called_once_share(self) -> float:
+        """Of all functions, the small helpers that could be written where they are called."""
+        return len(self.called_once) / max(1, len(self.functions))
 
     @property
     def file_lengths(self) -> dict[str, int]:
@@ -167,7 +205,7 @@ def measured(folder: Path = APP) -> House:
         for source in sources
         for each in _defined(source, source.path.relative_to(folder.parent).with_suffix("").parts, source.tree.body, ())
     ]
-    return House(sources, definitions, sum((source.mentions for source in sources), Counter()))
+    return House(sources, definitions, sum((source.mentions for source in sources), Mentions(Counter(), Counter())))
 
 
 def _defined(
@@ -182,20 +220,13 @@ def _defined(
             yield from _defined(source, path, node.body, (*outer, node))
 
 
-def _mentioned(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.attr
-
-
 # What is printed
 
 
 def table(house: House) -> Iterator[str]:
     """A line for each folder, one for each file beside them, and one for all together."""
-    yield f"{'':22} {'docstrings':>17} {'used once':>15} {'file med/p90/max':>18} {'function med/p90/max':>22}"
+    shares = f"{'docstrings':>17} {'used once':>16} {'called once':>16}"
+    yield f"{'':22} {shares} {'file med/p90/max':>18} {'function med/p90/max':>22}"
     folders = sorted({source.path.parent for source in house.sources} - {APP})
     for folder in folders:
         yield _row(folder, house.within(source for source in house.sources if source.path.parent == folder))
@@ -209,8 +240,9 @@ def _row(path: Path, house: House) -> str:
     public, functions = len(house.public), len(house.functions)
     docstrings = f"{public - len(house.undocumented)} of {public} = {house.documented_share:4.0%}"
     once = f"{len(house.used_once)} of {functions} = {house.used_once_share:3.0%}"
+    called = f"{len(house.called_once)} of {functions} = {house.called_once_share:3.0%}"
     sizes = f"{_sizes(house.file_lengths):>18} {_sizes(house.function_lengths):>22}"
-    return f"{path.relative_to(ROOT)!s:22} {docstrings:>17} {once:>15} {sizes}"
+    return f"{path.relative_to(ROOT)!s:22} {docstrings:>17} {once:>16} {called:>16} {sizes}"
 
 
 def _sizes(lengths: dict[str, int]) -> str:
@@ -221,9 +253,11 @@ def _sizes(lengths: dict[str, int]) -> str:
 
 
 def findings(house: House) -> Iterator[str]:
-    """Each public name without a docstring, and each small helper that is used once."""
+    """Each public name without a docstring, and each small helper that is used once, with how."""
     yield from (f"{each.place}: no docstring" for each in house.undocumented)
-    yield from (f"{each.place}: {each.lines} lines, used once" for each in house.used_once)
+    yield from (f"{each.place}: {each.lines} lines, called once" for each in house.called_once)
+    others = [each for each in house.used_once if each not in house.called_once]
+    yield from (f"{each.place}: {each.lines} lines, handed over once" for each in others)
 
 
 def main(places: list[str]) -> None:

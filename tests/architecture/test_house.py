@@ -8,6 +8,7 @@ from tests.architecture.house import House, measured
 
 LEAST_DOCUMENTED = 0.60
 MOST_USED_ONCE = 0.13
+MOST_CALLED_ONCE = 0.09
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 45
 
@@ -37,6 +38,11 @@ def _squared(side):
 def twice(side):
     return side + side
 
+def _handler():
+    """Handed over as a value."""
+
+listeners = [_handler]
+
 @staticmethod
 def decorated():
     return twice(twice(1))
@@ -54,6 +60,7 @@ def test_public_names_say_what_they_promise(house: House) -> None:
 
 def test_few_helpers_are_short_and_used_once(house: House) -> None:
     assert house.used_once_share <= MOST_USED_ONCE, [each.place for each in house.used_once]
+    assert house.called_once_share <= MOST_CALLED_ONCE, [each.place for each in house.called_once]
 
 
 def test_no_file_is_long(house: House) -> None:
@@ -72,7 +79,9 @@ def test_the_measure_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.syspath_prepend(tmp_path)
     sample = measured(package)
     assert [each.names for each in sample.undocumented] == [("Shape",), ("Square", "told"), ("twice",), ("decorated",)]
-    assert [each.place for each in sample.used_once] == ["sample_house/shapes.py:20 _squared"]
+    assert [each.names for each in sample.used_once] == [("_squared",), ("_handler",)]
+    assert [each.place for each in sample.called_once] == ["sample_house/shapes.py:20 _squared"]
     assert sample.function_lengths["sample_house/shapes.py:12 Square.told"] == 4
     assert sample.documented_share == pytest.approx(3 / 7)
-    assert sample.used_once_share == pytest.approx(1 / 7)
+    assert sample.used_once_share == pytest.approx(2 / 8)
+    assert sample.called_once_share == pytest.approx(1 / 8)
