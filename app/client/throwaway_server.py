@@ -45,8 +45,10 @@ def running() -> Iterator[Server]:
             try:
                 _wait_until_ready(server, Path(folder))
                 yield server
-            finally:
-                _stop(server.process)
+            finally:  # nothing of the server is worth keeping, so it and its workers need not end gracefully
+                with suppress(ProcessLookupError):
+                    os.killpg(server.process.pid, signal.SIGKILL)
+                server.process.wait(_STOP_SECONDS)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -95,10 +97,3 @@ def _is_ready(address: str) -> bool:
         return False
     finally:
         connection.close()
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Kill the server and its workers: nothing of it is worth keeping, so it need not end gracefully."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(_STOP_SECONDS)
