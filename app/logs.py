@@ -12,12 +12,11 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from traceback import walk_tb
-from types import TracebackType
 from typing import Any
 
 _FIELDS = ("request_id", "operation", "status", "problem", "duration")
 _TRUSTED = ("discreet", "uvicorn")  # loggers whose messages were read and found to quote no data
-_MOST_FRAMES = 50
+_MOST_FRAMES = 50  # of a trace, the innermost
 
 
 class JsonLines(logging.Formatter):
@@ -72,12 +71,8 @@ def _members(record: logging.LogRecord) -> Iterator[tuple[str, object]]:
             yield name, value
     if record.exc_info and record.exc_info[0] is not None:
         yield "failure", record.exc_info[0].__name__
-        yield "trace", _places(record.exc_info[2])
-
-
-def _places(trace: TracebackType | None) -> list[str]:
-    places = [f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}" for frame, line in walk_tb(trace)]
-    return places[-_MOST_FRAMES:]
+        frames = list(walk_tb(record.exc_info[2]))[-_MOST_FRAMES:]
+        yield "trace", [f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}" for frame, line in frames]
 
 
 def _text(value: object) -> str:

@@ -13,7 +13,7 @@ from app.core.sketches.stream import MAX_K
 _SMALLEST_ADMIN_KEY = 16  # characters
 _SMALLEST_USER_KEY = 32
 _TEXTS = ("database_url", "admin_key", "user_key", "user_key_file", "host", "log_level", "log_format")
-_FROM_ONE = (
+_AT_LEAST_ONE = (
     "workers",
     "max_body_bytes",
     "max_batch_items",
@@ -104,7 +104,7 @@ class Settings:
             raise BadSetting(f"DISCREET_MAX_K must be from 1 to {MAX_K}.")
         if not 0 <= self.port <= 65535:
             raise BadSetting("DISCREET_PORT must be from 0 to 65535.")
-        for name in _FROM_ONE:
+        for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise BadSetting(f"DISCREET_{name.upper()} must be at least 1.")
         for name in ("requests_per_minute", "failures_per_minute"):

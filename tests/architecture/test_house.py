@@ -6,8 +6,8 @@ import pytest
 
 from tests.architecture.house import House, measured
 
-LEAST_DOCUMENTED = 0.60
-MOST_USED_ONCE = 0.13
+LEAST_DOCUMENTED = 0.66
+MOST_USED_ONCE = 0.12
 MOST_CALLED_ONCE = 0.09
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 45
