@@ -1,4 +1,4 @@
-"""The command line. Some commands serve and look after a database; the others ask a server, as any client does."""
+"""The command line. The commands here serve or look after a database; those of `client` ask a server."""
 
 import argparse
 import json
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import __version__
-from app.client import demo, keys, ledgers, releases, sending, sketches
+from app.client.commands import api_keys, demo, ingest, ledgers, releases, sketches
 from app.client.failures import Failure
-from app.client.terminal import clean_lines, note
+from app.client.terminal.output import clean_lines, write_note
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -27,15 +27,16 @@ server's documents. Exit status: 0; 1 if refused or failed; 2 if misused.
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Run the command that the arguments name, and exit with a status other than 0 if it fails."""
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
     except Failure as failure:
-        note(clean_lines(f"discreet: {failure}"))
+        write_note(clean_lines(f"discreet: {failure}"))
         sys.exit(failure.status)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:  # whoever read the result has enough of it
+    except BrokenPipeError:  # whoever read the result, such as `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 
@@ -51,8 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command", title="commands")
     demo.add(commands)
     _add_serving(commands)
-    for of_a_server in (sketches, sending, releases, ledgers, keys):
-        of_a_server.add(commands)
+    for asking_a_server in (sketches, ingest, releases, ledgers, api_keys):
+        asking_a_server.add(commands)
     return parser
 
 
@@ -84,12 +85,12 @@ def _add_serving(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _with_settings(
     run: Callable[["Settings", argparse.Namespace], None],
 ) -> Callable[[argparse.Namespace], None]:
-    """For the commands that open the database themselves."""
+    """Run a command that opens the database itself; what an operator can put right is said in words."""
 
     def ready(options: argparse.Namespace) -> None:
-        from app.settings import Settings  # here, and so below: commands that ask a server start fast
+        from app.settings import Settings  # imported here, and so on below: commands that ask a server start fast
 
-        os.umask(0o077)  # the database holds true counts: for this user's eyes only
+        os.umask(0o077)  # the database holds true counts: no other user may read its files
         try:
             run(Settings.from_environment(os.environ), options)
         except Exception as error:
@@ -102,7 +103,7 @@ def _with_settings(
 
 
 def _in_words(error: Exception) -> str | None:
-    """What to change, where a command cannot go on; None for a fault of ours."""
+    """What an operator has to change; None if the error is a fault in our code."""
     from sqlalchemy.exc import DBAPIError
 
     from app.refusals import Unavailable
@@ -118,7 +119,7 @@ def _in_words(error: Exception) -> str | None:
             return str(error)
         case BrokenPipeError():
             return None
-        case Unavailable() | OSError() | DBAPIError(statement=None):  # the last: the driver takes the URL for nonsense
+        case Unavailable() | OSError() | DBAPIError(statement=None):  # the last: the driver cannot read the URL
             return "the database cannot be reached; check DISCREET_DATABASE_URL and that it runs"
     return None
 
@@ -142,7 +143,7 @@ def _serve(settings: "Settings", options: argparse.Namespace) -> None:
 
 
 def _prepare(settings: "Settings") -> None:
-    """Schema and first key. Safe when several replicas start together."""
+    """Migrate the schema and make the first API key. Safe when several replicas start together."""
     from app.main import build_context
     from app.store.migrate import migrate
     from app.usecases.manage_api_keys import create_first_key
@@ -169,17 +170,17 @@ def _verify(settings: "Settings", options: argparse.Namespace) -> None:
     from app.main import build_context
     from app.usecases.audit_ledger import verify_ledgers
 
-    kept = _kept(options.against) if options.against else ()
+    exported = _read_export(options.against) if options.against else ()
     context = build_context(settings)
-    faults = verify_ledgers(context, kept)
+    faults = verify_ledgers(context, exported)
     context.database.close()
     if faults:
         sys.exit("\n".join(faults))
     print("The ledgers are intact.")
 
 
-def _kept(path: str) -> list[str]:
-    """The lines of an earlier export. One that is empty or cut off would let an old database pass."""
+def _read_export(path: str) -> list[str]:
+    """The lines of an earlier export. Exits if it is empty or cut off: then an old database would pass."""
     try:
         lines = [line for line in Path(path).read_text().splitlines() if line.strip()]
         if lines and all(json.loads(line).keys() >= {"ledger", "sequence", "hash"} for line in lines):
@@ -208,7 +209,7 @@ def _doctor(settings: "Settings", _options: argparse.Namespace) -> None:
 def _openapi(settings: "Settings", _options: argparse.Namespace) -> None:
     from app.main import build_context, create_app
 
-    with tempfile.TemporaryDirectory() as nowhere:  # the document needs no database, but an app has one
+    with tempfile.TemporaryDirectory() as nowhere:  # the document needs no database, but an app must have one
         unused = replace(settings, database_url=f"sqlite:///{nowhere}/unused.db")
         print(json.dumps(create_app(unused, build_context(unused)).openapi(), indent=2, ensure_ascii=False))
 

@@ -1,4 +1,4 @@
-"""Environment variables -> one frozen object."""
+"""The settings of the service: read once from environment variables, checked, and then never changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ from sqlalchemy.exc import ArgumentError
 
 from app.core.sketches.stream import MAX_K
 
-_SMALLEST_ADMIN_KEY = 16
+_SMALLEST_ADMIN_KEY = 16  # characters
 _SMALLEST_USER_KEY = 32
 _TEXTS = ("database_url", "admin_key", "user_key", "user_key_file", "host", "log_level", "log_format")
-_FROM_ONE = (
+_AT_LEAST_ONE = (
     "workers",
     "max_body_bytes",
     "max_batch_items",
@@ -34,6 +34,8 @@ class BadSetting(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
+    """What an operator may choose, with the defaults; each comes from `DISCREET_` and its name in capitals."""
+
     database_url: str = "sqlite:///data/discreet.db"
     admin_key: str | None = field(default=None, repr=False)
     user_key: str | None = field(default=None, repr=False)
@@ -44,11 +46,11 @@ class Settings:
     max_body_bytes: int = 16 * 1024 * 1024
     max_batch_items: int = 100_000
     max_k: int = MAX_K
-    max_waiting_bytes: int = 128 * 1024 * 1024
-    hot_bytes: int = 1024 * 1024 * 1024
-    body_seconds: int = 30
+    max_waiting_bytes: int = 128 * 1024 * 1024  # of the batches in a worker that are not committed yet
+    hot_bytes: int = 1024 * 1024 * 1024  # of the sketches that a worker keeps open
+    body_seconds: int = 30  # for a body to arrive
     requests_per_minute: int = 0  # of one API key in one worker; 0: no limit
-    failures_per_minute: int = 30  # wrong keys from one address; 0: no limit
+    failures_per_minute: int = 30  # wrong API keys from one address; 0: no limit
     max_releases: int = 4  # at once in a worker
     max_readers: int = 32  # long answers at once in a worker
     max_histogram_bytes: int = 16 * 1024 * 1024  # of the keys that a release lists, together
@@ -57,6 +59,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """The settings that the environment gives; an empty variable counts as absent. Raises `BadSetting`."""
         given = {
             name: value
             for name in cls.__dataclass_fields__
@@ -73,8 +76,8 @@ class Settings:
         self._check_logs()
 
     def _check_keys(self) -> None:
-        key = self.admin_key
-        if key is not None and not (len(key) >= _SMALLEST_ADMIN_KEY and key.isascii() and key.isprintable()):
+        admin = self.admin_key
+        if admin is not None and not (len(admin) >= _SMALLEST_ADMIN_KEY and admin.isascii() and admin.isprintable()):
             raise BadSetting(f"DISCREET_ADMIN_KEY must have at least {_SMALLEST_ADMIN_KEY} printable ASCII characters.")
         if self.user_key is not None and len(self.user_key) < _SMALLEST_USER_KEY:
             raise BadSetting(f"DISCREET_USER_KEY must have at least {_SMALLEST_USER_KEY} characters, at random.")
@@ -88,7 +91,7 @@ class Settings:
             url = make_url(self.database_url)
             url.get_dialect()().create_connect_args(url)
             malformed = "%00" in self.database_url
-        except (ArgumentError, ValueError):  # whose words may quote a password
+        except (ArgumentError, ValueError):  # their words are not repeated, for they may quote a password
             malformed = True
         if malformed:
             raise BadSetting(
@@ -101,7 +104,7 @@ class Settings:
             raise BadSetting(f"DISCREET_MAX_K must be from 1 to {MAX_K}.")
         if not 0 <= self.port <= 65535:
             raise BadSetting("DISCREET_PORT must be from 0 to 65535.")
-        for name in _FROM_ONE:
+        for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise BadSetting(f"DISCREET_{name.upper()} must be at least 1.")
         for name in ("requests_per_minute", "failures_per_minute"):
@@ -116,7 +119,7 @@ class Settings:
 
     @property
     def user_key_path(self) -> Path:
-        """Beside a SQLite file, else under ./data."""
+        """Where the user key is kept if it is not in the environment: beside a SQLite file, else in ./data."""
         if self.user_key_file:
             return Path(self.user_key_file)
         sqlite = self.database_url.startswith("sqlite:///")

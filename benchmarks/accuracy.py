@@ -51,6 +51,7 @@ _HERE = Path(__file__).parent
 
 
 def main() -> None:
+    """Measure, print the tables and write them with the plot."""
     start = time.perf_counter()
     noise = noise_of_each_repetition()
     measured = streams()

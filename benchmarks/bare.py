@@ -1,7 +1,6 @@
-"""The same server with nothing behind it: it receives the body as one value and answers 200. No service on it can be
-faster.
+"""uvicorn with nothing behind it: it receives a body as one value and answers 200, so no service can be faster.
 
-Started through the command line of the service itself, so that uvicorn gets whatever settings the service gives it.
+It is started through the command line of the service, so that uvicorn gets the settings that the service gives it.
 """
 
 import sys
@@ -16,6 +15,7 @@ _HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"2")]
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """Read the whole body, join it and answer with an empty object."""
     if scope["type"] != "http":
         return
     chunks, more = [], True
@@ -29,6 +29,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def main() -> None:
+    """Run the service's command line with this app in place of the service."""
     serve = uvicorn.run
 
     def serve_bare(_app: Any, **settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""Part `commits`: how long it takes until a new state of a full sketch is safely stored."""
+"""Part `commits`: how long it takes to store a new state of a full sketch, beside writing as many bytes to a file."""
 
 import itertools
 import os
@@ -25,6 +25,7 @@ _WRITES = 20  # in one round
 
 
 def run(part: Part, *, quick: bool) -> None:
+    """Measure request, store and file on both databases."""
     part.say(
         "Successive states of a full sketch, one event apart. *Request*: one client sends one event a request, until "
         "the answer. *Store*: the service's own store in this process, that is the lock on the state, the new bytes "

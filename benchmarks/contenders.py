@@ -47,6 +47,8 @@ MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Contender:
+    """One way to release a histogram, with what it promises."""
+
     name: str
     threshold: int  # the smallest count that is released
     bound: int  # with probability 1 − β no key's error is larger
@@ -80,7 +82,7 @@ def contenders(folded: Folded, cost: Cost) -> list[Contender]:
 
 
 def merged_contenders(compact: CompactSketch, summed: SummedSketch, events: int, cost: Cost) -> list[Contender]:
-    """The same shards joined in the two ways: released, and as they are."""
+    """The same shards merged in the two ways, each of them released with noise and as it is."""
     gaussian = gshm.calibrate(compact.k, cost)
     reduced = reduced_approx.calibrate(summed.k, 1, cost)
     gaussian_bound = largest_error(gaussian.error_bound(BETA, events))
@@ -111,12 +113,14 @@ def planned(k: int, events: int, cost: Cost) -> Offer:
 
 
 def published_pmg(k: int, cost: Cost) -> Pmg:
+    """PMG with the threshold that the paper publishes."""
     epsilon, delta = float(cost.epsilon), float(cost.delta)
     largest_draw = math.log(6 * math.exp(epsilon) / ((math.exp(epsilon) + 1) * delta)) / epsilon
     return replace(pmg.calibrate(k, cost), threshold=1 + 2 * math.ceil(largest_draw))
 
 
 def published_reduced(k: int, cost: Cost) -> ReducedApprox:
+    """The reduced mechanism with the parameters that the paper publishes."""
     distance = 2 * (k + 1)  # 2 counts, in steps
     threshold = math.ceil(4 + 2 * math.log(1 / cost.delta) / float(cost.epsilon))
     return ReducedApprox(k, 1, distance, laplace_scale(cost.epsilon / distance), threshold)

@@ -1,4 +1,4 @@
-"""Part `fold`: JSON bytes in, sketch updated, beside the peers."""
+"""Part `fold`: what it costs to count JSON bytes into a sketch, beside the peers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +23,7 @@ Work = Callable[[], float]  # nanoseconds per event
 
 
 def run(part: Part, *, quick: bool) -> None:
+    """Measure on each stream, with each number of counters."""
     part.say(
         f"From the bytes of JSON bodies of {BATCH:,} events to an updated sketch, in one process and on one thread, "
         f"beginning with an empty sketch. {_EVENTS // (5 if quick else 1):,} events, fewer for the slowest. "

@@ -29,6 +29,7 @@ _HERE = Path(__file__).parent
 
 
 def main() -> None:
+    """Run the parts that the command names, or all of them."""
     parser = _parser()
     options = parser.parse_args()
     if unknown := set(options.parts) - set(PARTS):

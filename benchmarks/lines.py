@@ -1,4 +1,4 @@
-"""Costs as plain SVG: panels of lines on logarithmic axes."""
+"""The plot of costs: panels of lines on logarithmic axes, as SVG."""
 
 import math
 from collections.abc import Collection
@@ -15,6 +15,8 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Panel:
+    """Curves by name, against what the title says."""
+
     title: str
     curves: dict[str, list[Point]]
 
@@ -33,7 +35,7 @@ class _Axis:
 
 
 def picture(title: str, subtitle: str, panels: Collection[Panel]) -> str:
-    """Two panels a row."""
+    """The whole plot, two panels a row."""
     height_of_panel = _HEAD + _HEIGHT + _FOOT
     width = _LEFT + 2 * _PLOT + _GAP + _RIGHT
     height = _TOP + height_of_panel * math.ceil(len(panels) / 2)

@@ -1,4 +1,4 @@
-"""The load: a process of its own that sends prebuilt requests over kept connections and reads no more than it must.
+"""The load generator: a process that sends prebuilt requests over kept connections and reads as little as it can.
 
 It is told one run per line on standard input and answers each with one line. Each client sends its next request when
 its last was answered. The requests of a target differ from one another and go round, over all runs, so that every one
@@ -38,6 +38,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Load:
+    """What to send, by how many clients at once, for how long."""
+
     target: Target
     clients: int
     seconds: float
@@ -45,6 +47,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
+    """What the clients saw within the measured window."""
+
     per_second: float
     middle: float  # seconds until the answer: p50
     slowest: float  # p99
@@ -54,7 +58,7 @@ class Answered:
 
 
 class Generator:
-    """The other process, seen from here."""
+    """The process that makes the load, as the benchmark uses it."""
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "benchmarks.load"]
@@ -65,6 +69,7 @@ class Generator:
         self._process.communicate()
 
     def run(self, load: Load) -> Answered:
+        """Make a load and wait for its end; an answer other than 2xx is an error."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(asdict(load)) + "\n")
@@ -170,6 +175,7 @@ async def _run(load: Load) -> Answered:
 
 
 def main() -> None:
+    """Carry out the runs that standard input names, one a line."""
     for line in sys.stdin:
         asked = json.loads(line)
         load = Load(Target(**asked["target"]), asked["clients"], asked["seconds"])

@@ -77,13 +77,14 @@ class _DrawnOnce:
 
 
 def noise_of_each_repetition() -> list[Noise]:
+    """A source of noise for each repetition; all contenders of a repetition share its draws."""
     laplace, gaussian = SYSTEM_NOISE.laplace, SYSTEM_NOISE.gaussian
     return [Noise(_DrawnOnce(laplace), _DrawnOnce(gaussian), secrets.randbelow) for _ in range(REPETITIONS)]
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Over all keys of the universe, one value for each repetition."""
+    """The largest and the mean error over all keys of the universe, one value for each repetition."""
 
     contender: Contender
     largest: list[int]
@@ -91,19 +92,22 @@ class Errors:
 
     @property
     def average_largest(self) -> float:
+        """The largest error over the keys, averaged over the repetitions."""
         return statistics.fmean(self.largest)
 
     @property
     def average_mean(self) -> float:
+        """The mean error over the keys, averaged over the repetitions."""
         return statistics.fmean(self.mean)
 
     @property
     def beyond_bound(self) -> int:
+        """In how many repetitions the largest error passed the promised bound."""
         return sum(error > self.contender.bound for error in self.largest)
 
 
 def errors(contender: Contender, truth: Mapping[str, int], noise: list[Noise]) -> Errors:
-    """A key that is not released counts as 0."""
+    """The errors of a contender in each repetition; a key that is not released counts as 0."""
     true = np.fromiter(truth.values(), np.int64)
     place = {key: at for at, key in enumerate(truth)}
     found = Errors(contender, [], [])
@@ -119,6 +123,8 @@ def errors(contender: Contender, truth: Mapping[str, int], noise: list[Noise]) -
 
 @dataclass(frozen=True, slots=True)
 class Setting:
+    """Which stream is sketched by how many counters and released at what cost."""
+
     stream: str
     k: int
     epsilon: str
@@ -126,6 +132,7 @@ class Setting:
     shards: int = 1
 
     def cost(self) -> Cost:
+        """The cost of the release."""
         return Cost.charged(epsilon=self.epsilon, delta=self.delta)
 
 
@@ -133,6 +140,7 @@ Results = dict[Setting, dict[str, Errors]]  # by contender
 
 
 def one_stream(stream: Stream, noise: list[Noise]) -> Iterator[tuple[Setting, dict[str, Errors]]]:
+    """The errors of every contender on one sketch of the stream, in each setting."""
     for k in COUNTERS:
         folded = Folded(EVENTS, stream.truth, stream.sketched(k))
         for epsilon in EPSILONS:
@@ -142,6 +150,7 @@ def one_stream(stream: Stream, noise: list[Noise]) -> Iterator[tuple[Setting, di
 
 
 def merged_shards(stream: Stream, noise: list[Noise]) -> Iterator[tuple[Setting, dict[str, Errors]]]:
+    """The errors when the stream is sketched in shards that are merged, in each setting."""
     for k in COUNTERS:
         for shards in SHARDS:
             sketches = [stream.sketched(k, shard, shards) for shard in range(shards)]

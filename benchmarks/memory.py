@@ -1,4 +1,4 @@
-"""Part `memory`: what a stored key costs while its sketch is hot, in a process that does nothing else."""
+"""Part `memory`: how many bytes a counter of an open sketch takes, in a process that does nothing else."""
 
 import json
 import os
@@ -18,6 +18,7 @@ _WARM_UP = 10  # sketches made before the first look, so that buffers of the all
 
 
 def run(part: Part, *, quick: bool) -> None:
+    """Measure for both databases, each in a process of its own."""
     part.say(
         f"A process of its own keeps {_SKETCHES:,} hot sketches of k = {_K:,}, each filled by {BATCH:,} distinct keys "
         f"of {KEY_BYTES} bytes; for PostgreSQL also what is stored of them, to tell what changes."
@@ -34,6 +35,7 @@ def run(part: Part, *, quick: bool) -> None:
 
 
 def main(kind: str) -> None:
+    """Open many sketches in this process, and print how much its memory grew."""
     kept = [_hot(seed, kind) for seed in range(_WARM_UP)]
     before = _resident()
     kept += [_hot(seed, kind) for seed in range(_WARM_UP, _WARM_UP + _SKETCHES)]

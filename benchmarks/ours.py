@@ -14,11 +14,11 @@ from benchmarks.streams import BATCH
 
 NATIVE = kernel.NATIVE
 
-_ORDER = Order(bytes(range(SECRET_BYTES)))  # any that is not plain, as every new sketch has one
+_ORDER = Order(bytes(range(SECRET_BYTES)))  # a secret order, as every new sketch has; which one does not matter
 
 
 def fold(bodies: Iterable[bytes], k: int, *, plain: bool = False) -> Any:
-    """The sketch in its hot form after these bodies, beginning with an empty one."""
+    """An open sketch into which these bodies were counted, beginning with an empty one."""
     hot = opened(k, plain=plain)
     for body in bodies:
         add(hot, body, plain=plain)
@@ -26,11 +26,13 @@ def fold(bodies: Iterable[bytes], k: int, *, plain: bool = False) -> Any:
 
 
 def opened(k: int, *, plain: bool = False) -> Any:
+    """An empty sketch, open to be counted into; in plain Python if asked for."""
     stored = state.encode(StreamSketch.empty(k, _ORDER))
     return twin.Fold(stored) if plain else kernel.Fold(stored)
 
 
 def add(hot: Any, body: bytes, *, plain: bool = False) -> None:
+    """Count the events of a request body."""
     hot.add(_read_plainly(body) if plain or not NATIVE else _scanned(body))
 
 

@@ -1,4 +1,4 @@
-"""What others do with the same bytes, in this process. A peer that is not installed is absent, not an error.
+"""Other libraries on the same bytes, in this process. One that is not installed is left out, and is no error.
 
 - Apache DataSketches `frequent_strings_sketch` is the closest peer: an incremental sketch of the same guarantee, fed
   key by key from Python after the fastest JSON decoder at hand. Its map holds 0.75·2^lg keys, so no size is exactly k;
@@ -24,10 +24,12 @@ CHDB = "chdb topK"
 
 
 def installed(package: str) -> bool:
+    """Whether a package can be imported."""
     return find_spec(package) is not None
 
 
 def decoders() -> Iterator[tuple[str, Decode]]:
+    """The JSON decoders that are installed, by name."""
     yield "json", json.loads
     if installed("orjson"):
         yield "orjson", import_module("orjson").loads
@@ -42,6 +44,7 @@ def sizes_near(k: int) -> tuple[int, int]:
 
 
 def datasketches(bodies: Iterable[bytes], size: int, decode: Decode) -> Any:
+    """A sketch of DataSketches after these bodies; its map has 2^size slots."""
     sketch = import_module("datasketches").frequent_strings_sketch(size)
     for body in bodies:
         deque(map(sketch.update, decode(body)["events"]), maxlen=0)  # the cheapest loop that Python has
@@ -49,6 +52,7 @@ def datasketches(bodies: Iterable[bytes], size: int, decode: Decode) -> Any:
 
 
 def duckdb(path: Path, k: int) -> object:
+    """The k most frequent keys of a file of bodies, by DuckDB."""
     with import_module("duckdb").connect() as connection:
         connection.execute("SET threads = 1")
         read = f"read_json('{path}', format = 'newline_delimited', columns = {{events: 'VARCHAR[]'}})"
@@ -57,5 +61,6 @@ def duckdb(path: Path, k: int) -> object:
 
 
 def chdb(path: Path, k: int) -> object:
+    """The k most frequent keys of a file of bodies, by ClickHouse."""
     read = f"file('{path}', 'JSONEachRow', 'events Array(String)')"
     return import_module("chdb").query(f"SELECT topK({k})(arrayJoin(events)) FROM {read} SETTINGS max_threads = 1")

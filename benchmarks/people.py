@@ -1,4 +1,4 @@
-"""Part `people`: what it costs to count people, where ten million of them are known already."""
+"""Part `people`: what it costs to bound each person's contributions, with ten million people known already."""
 
 import itertools
 import json
@@ -39,6 +39,7 @@ _USED_ONCE = (1).to_bytes(2, "little")
 
 
 def run(part: Part, *, quick: bool) -> None:
+    """Measure on both databases."""
     part.say(
         f"Requests of {_ITEMS:,} events of {_USERS:,} users, k = 1,024, read from JSON bytes, folded and committed by "
         f"the service's own use case, {_TOGETHER} requests in a commit. *Enforced* counts at most {_MOST:,} events of "
@@ -99,7 +100,7 @@ class _Bench:
         return lambda: median([seconds(commit) for _ in range(_SET_REQUESTS)])
 
     def _make_known(self) -> int:
-        """Write the log as earlier batches would have left it; its bytes."""
+        """Write the log as earlier batches would have left it; gives its size in bytes."""
         with self.context.database.writing() as session:
             scope_id = sketches.get(session, "enforced").scope_id
             assert scope_id is not None
@@ -140,7 +141,7 @@ def _spec(unit: Unit, most: int, enforcement: Enforcement) -> SketchSpec:
 
 
 def _set_bodies() -> Iterator[bytes]:
-    """Everybody is new, and comes once."""
+    """Requests of people who are all new, each of whom comes once."""
     generator = random.Random(1)
     for request in itertools.count():
         people = [

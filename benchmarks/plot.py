@@ -1,4 +1,4 @@
-"""Errors as plain SVG: panels of dots on a logarithmic axis."""
+"""The plot of errors: panels of dots on a logarithmic axis, as SVG."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,8 @@ _RADII = (6.5, 4.75, 3)  # equal values stay visible as rings
 
 @dataclass(frozen=True, slots=True)
 class Panel:
+    """The errors of each contender, with those of the sketch alone and of releasing nothing for comparison."""
+
     title: str
     rows: Mapping[str, Mapping[str, float]]  # contender -> ε -> error
     sketch_alone: float
@@ -22,7 +24,7 @@ class Panel:
 
 
 def picture(title: str, subtitle: str, epsilons: Sequence[str], panels: Sequence[Panel]) -> str:
-    """Two panels a row, all on the same axis."""
+    """The whole plot, two panels a row, all on the same axis."""
     height_of_panel = _HEAD + _ROW * max(len(panel.rows) for panel in panels) + _FOOT
     width = _LABELS + 2 * _PLOT + _GAP + _RIGHT
     height = _TOP + height_of_panel * math.ceil(len(panels) / 2)

@@ -44,6 +44,7 @@ _ASK = "--ask-livez"
 
 
 def main(kinds: list[str]) -> None:
+    """Measure on the databases that the command names, or on both."""
     for kind in kinds or [kind for kind in (SQLITE, POSTGRESQL) if servers.available(kind)]:
         print(f"\n{kind}")
         with servers.new_database(kind) as url:
@@ -59,7 +60,7 @@ def main(kinds: list[str]) -> None:
 
 
 def _insert(url: str) -> float:
-    """Seconds of the transaction that stores it."""
+    """Store the snapshot; gives how many seconds its transaction took."""
     largest = [Bar(f"{at:08}" + "\x01" * (_KEY_BYTES - 8), 100_000 + at, 90_000 + at, 110_000 + at) for at in range(_K)]
     snapshot = Snapshot(
         id=secrets.token_hex(16),

@@ -1,4 +1,4 @@
-"""The service itself, but it neither decodes nor counts: what its server, its key check and its intake let through."""
+"""The service without decoding and counting: it shows what server, API key check and admission of bodies cost."""
 
 import sys
 from typing import Any

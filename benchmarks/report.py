@@ -1,4 +1,4 @@
-"""What a part of the benchmark hands back, and RESULTS.md, in which every claim stands with what was measured."""
+"""What a part of the benchmark found, and RESULTS.md, which sets every claim beside what was measured."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ _PACKAGES = ("numpy", "datasketches", "duckdb", "chdb", "orjson", "msgspec", "uv
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A ratio (or a number of `unit`) with the bound that it must keep; None where a peer is missing or set aside."""
+    """A ratio, or a number of `unit`, and its bound. `measured` is None if a peer is missing or was left out."""
 
     words: str
     measured: float | None
@@ -27,12 +27,14 @@ class Claim:
 
     @property
     def needed(self) -> str:
+        """The bound in words."""
         if self.at_least is not None:
             return f"at least {self.at_least:g} {self.unit}"
         return f"at most {self.at_most:g} {self.unit}" if self.at_most is not None else "–"
 
     @property
     def holds(self) -> str:
+        """Whether the bound is kept, in words."""
         if self.measured is None:
             return "not measured"
         if self.at_least is None and self.at_most is None:
@@ -41,6 +43,7 @@ class Claim:
         return "yes" if low <= self.measured <= high else "NO"
 
     def row(self) -> list[str]:
+        """The cells of the claim in a table."""
         measured = "–" if self.measured is None else f"{number(self.measured)} {self.unit}"
         return [self.words, measured, self.needed, self.holds]
 
@@ -56,7 +59,7 @@ class Curve:
 
 @dataclass(slots=True)
 class Part:
-    """Printed as it grows, so that a run that breaks off has shown what it had."""
+    """The findings of one part, printed as they come, so that a run that breaks off has shown what it found."""
 
     title: str
     blocks: list[str] = field(default_factory=list)
@@ -67,23 +70,28 @@ class Part:
         print(f"## {self.title}\n", flush=True)
 
     def say(self, words: str) -> None:
+        """Add a paragraph."""
         self.blocks.append(words)
         print(f"{words}\n", flush=True)
 
     def show(self, head: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> None:
+        """Add a table."""
         self.say(table(head, rows, words=words) if rows else "Nothing was measured.")
 
     def claim(self, claim: Claim) -> None:
+        """Add a claim."""
         self.claims.append(claim)
         print(" | ".join(claim.row()), flush=True)
 
 
 def claims_table(parts: Iterable[Part]) -> str:
+    """All claims of the parts in one table."""
     rows = [claim.row() for part in parts for claim in part.claims]
     return table(["claim", "measured", "needed", "holds"], rows, words=1) if rows else "No claim was measured."
 
 
 def results(parts: Sequence[Part], seconds: float, *, quick: bool) -> str:
+    """The text of RESULTS.md."""
     blocks = [
         "# Results",
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, by `make bench`{' with `--quick`' if quick else ''} in "
@@ -100,6 +108,7 @@ def results(parts: Sequence[Part], seconds: float, *, quick: bool) -> str:
 
 
 def machine() -> str:
+    """The machine in a sentence."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return f"{os.cpu_count()} cores, {_processor()}, {memory:.0f} GiB, {platform.system()} {platform.release()}."
 
@@ -114,6 +123,7 @@ def _processor() -> str:
 
 
 def versions() -> str:
+    """The versions of Python and of the packages that take part, in a sentence."""
     found = [f"{name} {_version(name)}" for name in _PACKAGES]
     return f"Python {platform.python_version()}; {', '.join(found)}."
 

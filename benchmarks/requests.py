@@ -1,4 +1,4 @@
-"""Part `http`: events over the wire, beside what the same server can receive at all."""
+"""Part `http`: how many events the service takes over HTTP, beside what its server can receive at all."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -25,6 +25,7 @@ _HEAD = ["requests/s", "p50, ms", "p99, ms", "server CPU, ms a request", "load, 
 
 
 def run(part: Part, *, quick: bool) -> None:
+    """Measure large requests, small ones, and the sweeps between them."""
     part.say(
         f"The service as `discreet serve` starts it, k = {_K:,}, {ZIPF.name}, one sketch, no two successive requests "
         "alike; a load generator in a process of its own. *Bare server* is the same uvicorn with the same settings and "

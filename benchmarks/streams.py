@@ -24,11 +24,13 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Stream:
+    """A distribution of keys to draw events from."""
+
     name: str
     draw: Callable[[np.random.Generator, int], Numbers]
 
     def bodies(self, events: int, batch: int = BATCH, *, seed: int = _SEED) -> Iterator[bytes]:
-        """JSON bodies of `batch` events each, lazily. A batch divides 100,000."""
+        """JSON bodies of `batch` events each, made as they are read. `batch` must divide 100,000."""
         generator = np.random.default_rng(seed)
         for start in range(0, events, _AT_ONCE):
             text = _text(self.draw(generator, min(_AT_ONCE, events - start)))
@@ -37,7 +39,7 @@ class Stream:
 
 
 def zipf(keys: int) -> Stream:
-    """Zipf 1.1. The numbers are shuffled: the order of the keys should say nothing about how frequent they are."""
+    """Keys by Zipf's law with exponent 1.1, shuffled: their order should not tell how frequent they are."""
 
     def draw(generator: np.random.Generator, events: int) -> Numbers:
         cumulated, numbers = _zipf_law(keys)
@@ -53,7 +55,7 @@ def _zipf_law(keys: int) -> tuple[NDArray[np.float64], Numbers]:
 
 
 def _distinct(generator: np.random.Generator, events: int) -> Numbers:
-    return generator.integers(0, _NUMBERS, events)  # so many that hardly any comes twice
+    return generator.integers(0, _NUMBERS, events)  # of so many numbers that hardly any comes twice
 
 
 def _mostly_distinct(generator: np.random.Generator, events: int) -> Numbers:

@@ -1,4 +1,4 @@
-"""For developers: `check` that the migrations build the tables of the models, or `write` the migration that would."""
+"""For developers: `check` that the migrations make the tables that the models describe, or `write` what is missing."""
 
 import sys
 import tempfile

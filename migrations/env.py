@@ -1,4 +1,4 @@
-"""Alembic's entry. The caller passes a connection that is in a transaction already."""
+"""Where Alembic begins to run migrations, on a connection that the caller passes, in a transaction already."""
 
 from typing import Any, Literal
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from app import __version__
-from app.cli import _kept
+from app.cli import _read_export
 from app.store.database import Database
 from tests.api.calls import create_sketch, release
 from tests.conftest import NewDatabase
@@ -51,7 +51,7 @@ def test_an_export_that_proves_nothing_is_refused(kept: str | None, tmp_path: Pa
     if kept is not None:
         file.write_bytes(kept.encode("latin-1"))
     with pytest.raises(SystemExit, match="not an export of ledgers"):
-        _kept(str(file))
+        _read_export(str(file))
 
 
 def test_migrate_brings_an_empty_database_up_to_date(new_database: NewDatabase) -> None:

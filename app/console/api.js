@@ -1,9 +1,9 @@
-// Talks to the service. The key lives in this module's memory and nowhere else: a reload forgets it.
+// Requests to the service. The API key is kept in this module's memory and nowhere else, so a reload forgets it.
 
-let key = null;
+let apiKey = null;
 let whenKeyFails = () => {};
 
-/** A refusal (RFC 9457), or no answer at all: then the status is 0. */
+/** A refusal by the service (RFC 9457); with status 0, there was no answer at all. */
 export class Problem extends Error {
   constructor(status, facts) {
     super(facts.detail);
@@ -14,64 +14,70 @@ export class Problem extends Error {
   }
 }
 
-export const isSignedIn = () => key !== null;
+/** Whether there is an API key to ask with. */
+export const isSignedIn = () => apiKey !== null;
 
+/** Forget the API key; the next request needs another. */
 export function forgetKey() {
-  key = null;
+  apiKey = null;
 }
 
-/** What to do when the service no longer takes the key. */
+/** Say what is to be done when the service no longer accepts the API key. */
 export function onKeyFailure(action) {
   whenKeyFails = action;
 }
 
-/** Keep the key if the service takes it; otherwise throw its Problem. */
+/** Keep the API key if the service accepts it; otherwise throw its Problem. */
 export async function signIn(candidate) {
   if (!/^[\x20-\x7e]+$/.test(candidate)) {
     throw new Problem(401, { title: "This is not a key", detail: "A key has only letters, digits and plain signs." });
   }
-  await answer("/v1/sketches?limit=1", { key: candidate });
-  key = candidate;
+  await ask("/v1/sketches?limit=1", { apiKey: candidate });
+  apiKey = candidate;
 }
 
+/** The document at a path. */
 export async function getJson(path) {
   return (await request(path)).json();
 }
 
-/** The same resource as a picture. */
+/** The histogram at a path as a picture, in SVG. */
 export async function getPicture(path) {
   return (await request(path, { accept: "image/svg+xml" })).text();
 }
 
+/** Have something done, once if there is an idempotency key; gives the status and the document of the answer. */
 export async function sendJson(method, path, body, idempotencyKey) {
   const response = await request(path, { method, body, idempotencyKey });
   return { status: response.status, body: await response.json() };
 }
 
-/** Not crypto.randomUUID: that is missing where the page came over plain HTTP. */
+/** A random idempotency key. crypto.randomUUID would do, but it is missing where the page came over plain HTTP. */
 export function newIdempotencyKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return "console-" + Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+/** Ask with the API key that was kept. If the service no longer accepts it, whoever waits for that is told. */
 async function request(path, options = {}) {
   try {
-    return await answer(path, { key, ...options });
+    return await ask(path, { apiKey, ...options });
   } catch (problem) {
     if (problem.status === 401) whenKeyFails(problem);
     throw problem;
   }
 }
 
-async function answer(path, { key, method = "GET", accept = "application/json", body, idempotencyKey }) {
-  const headers = { Accept: accept, Authorization: `Bearer ${key}` };
+/** Send one request. Gives the response, or throws a Problem if the service refuses or does not answer. */
+async function ask(path, { apiKey, method = "GET", accept = "application/json", body, idempotencyKey }) {
+  const headers = { Accept: accept, Authorization: `Bearer ${apiKey}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (idempotencyKey) headers["Idempotency-Key"] = idempotencyKey;
   const response = await fetch(path, {
     method,
     headers,
     body: body === undefined ? undefined : JSON.stringify(body),
-    cache: "no-store", // histograms do not stay on the disk of whoever looked at them
+    cache: "no-store", // a browser that showed a histogram does not keep it on its disk
     credentials: "omit",
   }).catch(() => {
     throw new Problem(0, { title: "No answer", detail: "The service cannot be reached. Nothing is lost; try again." });

@@ -1,4 +1,4 @@
-// The console: which view is shown, signing in and out, colours. Each view is a module; the address names it after #.
+// The console: chooses the view, signs in and out, sets colours. Each view is a module, named by the address after #.
 
 import { forgetKey, isSignedIn, onKeyFailure, Problem, signIn } from "/static/api.js";
 import { attempt, card, field, make, problemBox, say } from "/static/dom.js";
@@ -15,11 +15,11 @@ const VIEWS = [
 ];
 const main = document.getElementById("main");
 const signOutButton = document.getElementById("sign-out");
-let shownLast = 0;
+let lastTurn = 0; // counts what was asked to be shown
 
-/** Show what the address asks for; an answer that comes after the next click is dropped. */
+/** Show the view that the address names. If the person has gone on before it was loaded, it is dropped. */
 async function show() {
-  const turn = ++shownLast;
+  const turn = ++lastTurn;
   const focusedBefore = document.activeElement;
   signOutButton.hidden = !isSignedIn();
   main.setAttribute("aria-busy", "true");
@@ -27,11 +27,12 @@ async function show() {
   try {
     content = isSignedIn() ? await viewOf(location.hash) : signInView();
   } finally {
-    if (turn === shownLast) main.removeAttribute("aria-busy");
+    if (turn === lastTurn) main.removeAttribute("aria-busy");
   }
-  if (turn !== shownLast) return;
+  if (turn !== lastTurn) return;
   const moved = ![focusedBefore, document.body].includes(document.activeElement);
-  const tabbedOn = moved && !main.contains(document.activeElement); // while it loaded: the focus is not pulled back
+  // Whoever moved the focus elsewhere while the view was loading keeps it there.
+  const tabbedOn = moved && !main.contains(document.activeElement);
   main.replaceChildren(...content);
   const heading = main.querySelector("h1");
   document.title = `${heading.textContent} · Discreet`;
@@ -39,6 +40,7 @@ async function show() {
   scrollTo(0, 0);
 }
 
+/** The elements of the view that the address names, or of a page that says why it cannot be shown. */
 async function viewOf(hash) {
   const [pattern, view] = VIEWS.find(([pattern]) => pattern.test(hash));
   try {
@@ -51,14 +53,14 @@ async function viewOf(hash) {
 }
 
 function signInView() {
-  const key = make("input", {
+  const apiKey = make("input", {
     type: "password", name: "key", required: true, autocomplete: "off", spellcheck: "false", "data-focus": true,
   });
   const refusal = make("div");
   const submitted = (event) => {
     event.preventDefault();
     attempt(event.target, refusal, async () => {
-      await signIn(key.value.trim());
+      await signIn(apiKey.value.trim());
       say("Signed in.");
       await show();
     }, signInProblem);
@@ -66,7 +68,7 @@ function signInView() {
   const form = make(
     "form",
     { submit: submitted },
-    field("API key", key, "With the scope read. Kept in this page's memory; forgotten when you reload or leave."),
+    field("API key", apiKey, "With the scope read. Kept in this page's memory; forgotten when you reload or leave."),
     make("div", { class: "actions" }, make("button", null, "Sign in")),
     refusal,
   );
@@ -77,6 +79,7 @@ function signInView() {
   ];
 }
 
+/** A valid API key without the right to read gets words of its own. */
 function signInProblem(problem) {
   if (problem.status !== 403) return problemBox(problem);
   const message = `${problem.message} Ask for one, or use this key with the API.`;
@@ -104,7 +107,7 @@ function setUpColours() {
 }
 
 document.getElementById("skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the part of the address after # names the view
+  event.preventDefault(); // following the link would change the part of the address after #, which names the view
   main.focus();
 });
 signOutButton.addEventListener("click", () => signOut("Signed out. The key is forgotten."));

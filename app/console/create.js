@@ -1,4 +1,4 @@
-// A new sketch.
+// The form that makes a new sketch.
 
 import { sendJson } from "/static/api.js";
 import { attempt, card, decimalInput, field, make, say, select } from "/static/dom.js";
@@ -12,6 +12,7 @@ const ENFORCEMENTS = [
 const PAYERS = [["own", "A budget of its own"], ["shared", "A ledger that several sketches share"]];
 const ACCOUNTANTS = [["basic", "basic: adds up ε and δ"], ["zcdp", "zcdp: fits more small releases"]];
 
+/** The elements of the view. */
 export function newSketchView() {
   const refusal = make("div");
   const submitted = (event) => {
@@ -45,7 +46,7 @@ export function newSketchView() {
   return [make("h1", { tabindex: -1 }, "New sketch"), card("What it keeps, and what it may spend", form)];
 }
 
-/** A budget of its own, or a ledger that others share. */
+/** The fields for who pays: a budget of the sketch's own, or a ledger that several sketches share. */
 function payer() {
   const kind = select("payer", PAYERS);
   const own = make(
@@ -66,6 +67,7 @@ function payer() {
   return make("fieldset", null, make("legend", null, "Who pays for releases"), field("Paid from", kind), own, shared);
 }
 
+/** Make the sketch that the form describes, and go to its view. */
 async function create(form) {
   const { name, payer, ledger, epsilon, delta, accountant, ...typed } = Object.fromEntries(new FormData(form));
   const body = {
@@ -78,6 +80,7 @@ async function create(form) {
   };
   const { status } = await sendJson("PUT", `/v1/sketches/${encodeURIComponent(name)}`, body);
   const words = status === 201 ? `${name} is made. Send it events.` : `${name} existed already, just like this.`;
-  addEventListener("hashchange", () => say(words), { once: true }); // after the router, which clears what was said
+  // This listener runs after the one of the console, which clears what was said.
+  addEventListener("hashchange", () => say(words), { once: true });
   location.hash = `#/sketches/${name}`;
 }

@@ -1,9 +1,9 @@
-// A question before something that cannot be undone.
+// The dialog that asks before something that cannot be undone.
 
 import { make } from "/static/dom.js";
 
-/** Whether the person pressed `action`. Escape and Cancel mean no; the browser gives the focus back. */
-export function confirmed({ title, lines, action }) {
+/** Ask, and give whether the person pressed `action`. Escape and Cancel mean no; the browser restores the focus. */
+export function askToConfirm({ title, lines, action }) {
   const dialog = document.getElementById("dialog");
   return new Promise((resolve) => {
     dialog.replaceChildren(

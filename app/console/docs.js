@@ -1,4 +1,4 @@
-// The key stays in this page's memory: nothing is written to the browser's storage.
+// The page of the API's documentation. An API key that is typed in stays in the page's memory and is never stored.
 SwaggerUIBundle({
   url: "/openapi.json",
   dom_id: "#swagger-ui",

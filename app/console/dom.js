@@ -1,4 +1,4 @@
-// Builds elements from text. Strangers' keys pass here, so nothing is ever parsed as HTML.
+// Builds elements from text, never by parsing HTML: the keys of histograms are whatever strangers sent.
 
 import { Problem } from "/static/api.js";
 
@@ -7,11 +7,12 @@ const COUNT = new Intl.NumberFormat("en");
 const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
 let lastId = 0;
 
-/** An element; a function among the attributes listens to the event of that name. */
+/** An HTML element. A function among the attributes becomes a listener for the event of that name. */
 export function make(tag, attributes, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
 
+/** The same for an SVG element. */
 export function makeSvg(tag, attributes, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -26,12 +27,16 @@ function filled(element, attributes, children) {
   return element;
 }
 
+/** An id that no other element of the page has. */
 export const newId = () => `id-${++lastId}`;
+/** A number with its thousands separated, or "unknown". */
 export const count = (number) => (number === null || number === undefined ? "unknown" : COUNT.format(number));
+/** An (ε, δ), without a δ of zero. */
 export const amount = ({ epsilon, delta }) => `ε\u00a0${epsilon}` + (Number(delta) ? ` and δ\u00a0${delta}` : "");
+/** A time, in the time zone of whoever reads: as an element, and as text. */
 export const moment = (text) => make("time", { datetime: text }, MOMENT.format(new Date(text)));
 export const momentText = (text) => MOMENT.format(new Date(text));
-/** A key of a histogram: isolated, so that right-to-left text does not turn its surroundings around. */
+/** An event key, isolated so that right-to-left text does not reorder what stands around it. */
 export const keyText = (key) => make("bdi", { class: "key" }, key);
 
 /** A titled part of a page. */
@@ -55,23 +60,24 @@ export function field(label, control, hint) {
   );
 }
 
-/** Text, not type=number: that would not take 1e-6 as it is written. */
+/** An input for ε, δ or β. Its type is text, because type=number would not keep 1e-6 as it is written. */
 export function decimalInput(name, value) {
   return make("input", { name, inputmode: "decimal", value, required: true, autocomplete: "off" });
 }
 
+/** A list to choose from. Options: [value, words]. */
 export function select(name, options) {
   return make("select", { name }, ...options.map(([value, words]) => make("option", { value }, words)));
 }
 
-/** Terms and what they are; those without a value are left out. */
+/** A list of names and values. Pairs without a value are left out. */
 export function facts(pairs) {
   const given = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
   const pair = ([term, value]) => make("div", null, make("dt", null, term), make("dd", null, value));
   return make("dl", { class: "facts" }, ...given.map(pair));
 }
 
-/** A table in a scroller of its own, so that the page never scrolls sideways. Columns: [title, is it a number]. */
+/** A table that scrolls by itself, so that the page never scrolls sideways. Columns: [title, whether numbers]. */
 export function table(caption, columns, rows) {
   const kind = ([, isNumber]) => (isNumber ? "number" : null);
   const head = columns.map((column) => make("th", { scope: "col", class: kind(column) }, column[0]));
@@ -87,11 +93,12 @@ export function table(caption, columns, rows) {
   return make("div", scroller, make("table", null, ...parts));
 }
 
-/** Said aloud by screen readers, and shown until something else is said. */
+/** Show words until others are said; screen readers say them aloud. */
 export function say(words) {
   document.getElementById("status").textContent = words;
 }
 
+/** Why something was refused, and perhaps what to do about it. */
 export function problemBox(problem, ...more) {
   return make(
     "div",
@@ -102,9 +109,10 @@ export function problemBox(problem, ...more) {
   );
 }
 
-/** Run what `trigger` (a button, a form) asks for, once at a time, and show in `place` why it was refused. */
+/** Run the action of `trigger` (a button or form) unless it is still running; if it is refused, show why in `place`. */
 export async function attempt(trigger, place, action, shown = problemBox) {
-  if (trigger.getAttribute("aria-busy") === "true") return; // not disabled: that would lose the focus
+  // The trigger is marked as busy and not disabled, which would lose the focus.
+  if (trigger.getAttribute("aria-busy") === "true") return;
   trigger.setAttribute("aria-busy", "true");
   place.replaceChildren();
   try {

@@ -1,10 +1,10 @@
-// How much of a budget is spent.
+// Gauges that show how much of a budget is spent.
 
 import { make } from "/static/dom.js";
 
 const NEARLY_SPENT = 0.9;
 
-/** One gauge for ε and one for δ. */
+/** A gauge for ε, and one for δ unless its total is zero. */
 export function gauges({ spent, total }) {
   return make(
     "div",
@@ -17,7 +17,7 @@ export function gauges({ spent, total }) {
 function gauge(symbol, spent, total) {
   const share = Math.min(1, Number(spent) / Number(total));
   const fill = make("span", { class: share >= NEARLY_SPENT ? "fill nearly" : "fill" });
-  fill.style.inlineSize = `${share * 100}%`; // through the object model, which the content security policy allows
+  fill.style.inlineSize = `${share * 100}%`; // set by script: the content security policy forbids style attributes
   const words = `${spent} of ${total} spent`;
   return make(
     "div",

@@ -1,4 +1,4 @@
-// What was released: a picture from the API, the same numbers as a table, and what they mean.
+// The panel of what was released: a picture from the API, the same numbers as a table, and what they mean.
 
 import { getJson, getPicture } from "/static/api.js";
 import {
@@ -6,9 +6,9 @@ import {
 } from "/static/dom.js";
 
 const PAGE = 50;
-const MOST_BARS = 100; // that app/api/picture.py draws
+const MOST_BARS = 100; // as many as app/api/picture.py draws
 
-/** The panel, whether nothing was released yet, and how to put a new snapshot in front. */
+/** Gives `element`, the panel; `isEmpty`, whether nothing was released yet; and `add`, which shows a new snapshot. */
 export async function histogramPanel(path) {
   const page = await getJson(`${path}/snapshots?limit=${PAGE}`);
   const none = make("p", null, "Nothing has been released yet. Reading is free; a release is paid once.");
@@ -31,6 +31,7 @@ export async function histogramPanel(path) {
   let cursor = page.cursor;
   let turn = 0;
 
+  /** Add the next page of older releases to those that can be chosen. */
   async function loadOlder() {
     const next = await getJson(`${path}/snapshots?limit=${PAGE}&cursor=${encodeURIComponent(cursor)}`);
     snapshot.append(...select("", next.items.map(option)).children);
@@ -40,19 +41,21 @@ export async function histogramPanel(path) {
     say(`${next.items.length} older releases can be chosen.`);
   }
 
-  /** Picture and table of what the controls ask for; the last request wins. */
+  /** Show picture and table of what the controls ask for; only the last request is shown. */
   async function load() {
     if (!controls.reportValidity()) return;
     const mine = ++turn;
     const query = new URLSearchParams({ top: top.value || 25, ...(least.value ? { min_count: least.value } : {}) });
     const address = `/v1/snapshots/${snapshot.value}?${query}`;
-    await attempt(make("form"), refusal, async () => { // not `controls`: a second change does not wait for the first
+    // The trigger is a form that nobody sees: `controls` as the trigger would ignore a change while another loads.
+    await attempt(make("form"), refusal, async () => {
       const [release, picture] = await Promise.all([getJson(address), getPicture(address)]);
       const image = await imageOf(picture, release);
       if (mine === turn) shown.replaceChildren(...partsOf(release, image));
     });
   }
 
+  /** Put a new snapshot in front of the others, and show it. */
   async function add(release) {
     const [entry] = select("", [option(release)]).children;
     snapshot.prepend(entry);
@@ -75,8 +78,8 @@ function option({ id, created_at, mechanism, epsilon }) {
 }
 
 /**
- * Drawn by the code that answers image/svg+xml. An <img> runs no script and shares no style with the page. With a width
- * of its own it would be squeezed where there is less room; with 100% its bars get shorter and its letters stay.
+ * The picture as an <img>, which runs no script and shares no style with the page. Its fixed width is replaced by 100%,
+ * so that where there is less room the bars get shorter, and the letters keep their size.
  */
 async function imageOf(picture, release) {
   const fluid = picture.replace(/ width="\d+"/, ' width="100%"');
@@ -90,6 +93,7 @@ async function imageOf(picture, release) {
   return image;
 }
 
+/** The picture beside the table, and below them what they mean, the guarantee and the terms of the release. */
 function partsOf(release, image) {
   const bars = [...release.histogram].sort((one, other) => other.count - one.count);
   const rows = bars.map((bar) => [keyText(bar.key), count(bar.count), count(bar.low), count(bar.high)]);
@@ -117,6 +121,7 @@ function parameterName(name) {
   return name.length === 1 ? name : name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
 }
 
+/** How sure the intervals are, and what is known of keys that were not reported. */
 function meaning({ beta, error_bound: bound, truncated }) {
   const probability = Number((1 - Number(beta)).toPrecision(12));
   const missing = bound.sketch_low === null

@@ -1,20 +1,23 @@
-// A ledger over time: what was spent, step by step, under the total.
+// The view of a ledger: its budget, what is proven, what was spent over time, and its entries.
 
 import { getJson } from "/static/api.js";
 import { amount, card, count, facts, make, makeSvg, moment, momentText, table } from "/static/dom.js";
 import { gauges } from "/static/gauge.js";
 
 const PAGE = 1000;
-const MOST_PAGES = 10;
-const MOST_ROWS = 200;
+const MOST_PAGES = 10; // of entries that are loaded
+const MOST_ROWS = 200; // of the table of entries
 const WIDTH = 1000;
-const HEIGHT = 100; // both stretch with the page; lines keep their thickness
-const KINDS = { open: "opened with", budget: "total set to", sketch: "sketch made", merge: "data merged", release: "release" };
+const HEIGHT = 100; // units of the drawing, which is stretched to the page; lines keep their thickness
+const KINDS = {
+  open: "opened with", budget: "total set to", sketch: "sketch made", merge: "data merged", release: "release",
+};
 const SETS_TOTAL = ["open", "budget"];
 const COLUMNS = [
   ["No.", true], ["When"], ["Kind"], ["ε", true], ["δ", true], ["Mechanism or reason"], ["Snapshot"],
 ];
 
+/** The elements of the view. */
 export async function ledgerView(name) {
   const path = `/v1/ledgers/${encodeURIComponent(name)}`;
   const [ledger, entries, report] = await Promise.all([
@@ -39,7 +42,7 @@ export async function ledgerView(name) {
   ];
 }
 
-/** The guarantee in words and numbers. Of a zcdp ledger it is not what is spent. */
+/** The guarantee in words and numbers. For a zcdp ledger it differs from what is spent, which is called bookkeeping. */
 function provenOf(report) {
   const changes = report.budget_changes.map((change) => [
     `Total set by entry ${change.number}, after a release`,
@@ -52,6 +55,7 @@ function provenOf(report) {
   ];
 }
 
+/** The entries, the oldest first, up to MOST_PAGES pages. */
 async function allEntries(path) {
   const entries = [];
   let cursor = null;
@@ -63,6 +67,7 @@ async function allEntries(path) {
   return entries;
 }
 
+/** A chart for ε, one for δ unless its total is zero, and for a zcdp ledger what the steps mean. */
 function chartsOf(ledger, entries) {
   const addsUp = ledger.accountant === "basic";
   const note = addsUp ? null : make(
@@ -75,6 +80,7 @@ function chartsOf(ledger, entries) {
   return [chart("ε", "epsilon", ledger, entries, addsUp), delta, note].filter(Boolean);
 }
 
+/** What was spent, in steps, and the total above it. `addsUp`: the ledger's accountant adds up ε and δ. */
 function chart(symbol, member, ledger, entries, addsUp) {
   const spent = [];
   const total = [];
@@ -86,7 +92,7 @@ function chart(symbol, member, ledger, entries, addsUp) {
     else if (SETS_TOTAL.includes(entry.kind)) total.push([at, value]);
   }
   const start = total[0][0];
-  const now = Math.max(Date.now(), start + 1000, ...spent.map(([at]) => at)); // the server's clock may be ahead
+  const now = Math.max(Date.now(), start + 1000, ...spent.map(([at]) => at)); // the server's clock may be ahead of ours
   const most = Math.max(sum, Number(ledger.spent[member]), ...total.map(([, value]) => value));
   const place = ([at, value]) => [((at - start) / (now - start)) * WIDTH, (1 - value / most) * HEIGHT];
   const state = `${ledger.spent[member]} of ${ledger.total[member]} spent`;
@@ -115,7 +121,7 @@ function chart(symbol, member, ledger, entries, addsUp) {
   );
 }
 
-/** Across to the next moment, then up. */
+/** The path of a line that keeps its height until the next moment and then jumps. */
 function steps([[x, y], ...rest], end) {
   return `M${x} ${y}${rest.map(([nextX, nextY]) => `H${nextX}V${nextY}`).join("")}H${end}`;
 }

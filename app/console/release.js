@@ -1,8 +1,8 @@
-// What a release would give, before it is pressed; then the release.
+// The panel that plans a release and makes it: first what each mechanism would give, then the release that is paid.
 
 import { newIdempotencyKey, sendJson } from "/static/api.js";
 import { amount, attempt, card, count, decimalInput, field, make, problemBox, say, table } from "/static/dom.js";
-import { confirmed } from "/static/dialog.js";
+import { askToConfirm } from "/static/dialog.js";
 
 const COLUMNS = [
   ["Mechanism"],
@@ -14,6 +14,7 @@ const COLUMNS = [
   ["Such releases left", true],
 ];
 
+/** The panel. `released` is called with the snapshot of a release that was made here. */
 export function releasePanel(sketch, path, released) {
   const offers = make("div");
   const refusal = make("div");
@@ -33,12 +34,13 @@ export function releasePanel(sketch, path, released) {
     make("div", { class: "actions" }, make("button", { class: "plain" }, "Show what it would give")),
   );
 
-  /** A plan is for what was typed: another letter, and it is gone. */
+  /** Remove the plan as soon as the form changes, since it is a plan for what was typed before. */
   function forget() {
     offers.replaceChildren();
     refusal.replaceChildren();
   }
 
+  /** Ask for a plan and show its offers. */
   function submitted(event) {
     event.preventDefault();
     attempt(form, refusal, async () => {
@@ -50,20 +52,20 @@ export function releasePanel(sketch, path, released) {
     });
   }
 
-  /** One idempotency key for each offer: pressing again after a lost answer gives the same snapshot, charged once. */
+  /** Make a release. Each offer has one idempotency key, so pressing again after a lost answer charges nothing more. */
   function press(terms, offer, button) {
     attempt(button, refusal, async () => {
-      if (!(await confirmed(question(sketch, offer)))) return;
-      offer.requestKey ??= newIdempotencyKey();
+      if (!(await askToConfirm(question(sketch, offer)))) return;
+      offer.idempotencyKey ??= newIdempotencyKey();
       const request = { ...terms, mechanism: offer.mechanism };
-      const { body } = await sendJson("POST", `${path}/snapshots`, request, offer.requestKey);
+      const { body } = await sendJson("POST", `${path}/snapshots`, request, offer.idempotencyKey);
       offers.replaceChildren();
       await released(body);
       say(`Released. Charged: ${amount(offer.charge)}.`);
     }, shownRefusal);
   }
 
-  /** A refused charge says what would fit, and puts it into the form if asked. */
+  /** Why a release was refused. If the budget was too small: what is left, and a button that plans what would fit. */
   function shownRefusal(problem) {
     const fits = problem.facts.largest_epsilon;
     if (problem.slug !== "budget-exhausted" || !fits) return problemBox(problem);
@@ -82,6 +84,7 @@ export function releasePanel(sketch, path, released) {
   return card("Plan and release", hint, form, offers, refusal);
 }
 
+/** What the form asks for, as the service takes it. */
 function termsOf(form) {
   const { expected_events: expected, ...terms } = Object.fromEntries(new FormData(form));
   return expected === "" ? terms : { ...terms, expected_events: Number(expected) };
@@ -115,11 +118,12 @@ function radio(offer, checked, choose) {
   return make("input", { type: "radio", name: "mechanism", value: offer.mechanism, checked, change });
 }
 
-/** Without expected events the sketch's own part is unknown. */
+/** By how much a count may be too low. The sketch's own part is unknown if no expected events were given. */
 function tooLow({ noise_low: noise, sketch_low: sketch }) {
   return sketch === null ? `${count(noise)} + sketch` : count(noise + sketch);
 }
 
+/** What is asked before a release is paid. */
 function question(sketch, offer) {
   const payers = sketch.ledger_count === 1 ? "the ledger" : "each of the ledgers";
   const more = sketch.ledger_count - sketch.ledgers.length;

@@ -1,13 +1,14 @@
-// One sketch: what it is, what was released, what a release would give, how to feed it.
+// The view of one sketch: what it is, what was released, what a release would give, how to send events.
 
 import { getJson, sendJson } from "/static/api.js";
 import { attempt, card, facts, make, moment, say } from "/static/dom.js";
-import { confirmed } from "/static/dialog.js";
+import { askToConfirm } from "/static/dialog.js";
 import { gauges } from "/static/gauge.js";
 import { histogramPanel } from "/static/histogram.js";
 import { releasePanel } from "/static/release.js";
 import { tags } from "/static/sketches.js";
 
+/** The elements of the view. A sketch of which nothing was released begins with how to send events. */
 export async function sketchView(name) {
   const path = `/v1/sketches/${encodeURIComponent(name)}`;
   const [sketch, histogram] = await Promise.all([getJson(path), histogramPanel(path)]);
@@ -27,6 +28,7 @@ export async function sketchView(name) {
   return [make("h1", { tabindex: -1 }, sketch.name), overview, ...parts];
 }
 
+/** Description, parameters and budget. */
 function about(sketch) {
   const link = (ledger) => make("a", { href: `#/ledgers/${ledger}` }, ledger);
   const ledgers = sketch.ledgers.flatMap((ledger, at) => (at ? [", ", link(ledger)] : [link(ledger)]));
@@ -49,7 +51,7 @@ function about(sketch) {
   ].filter(Boolean);
 }
 
-/** How to send events and how to stop taking them; or why there are none to send. */
+/** How to send events and how to close the sketch; for a closed one, that it takes no more. */
 function intakeCard(sketch, path, closed) {
   if (sketch.closed_at !== null) {
     const words = ["Closed ", moment(sketch.closed_at), ". It takes no more events; releases go on."];
@@ -59,7 +61,7 @@ function intakeCard(sketch, path, closed) {
   const press = () => attempt(button, refusal, close);
   const button = make("button", { type: "button", class: "danger", click: press }, "Close the sketch");
   async function close() {
-    const sure = await confirmed({
+    const sure = await askToConfirm({
       title: `Close ${sketch.name}?`,
       lines: [
         "It will take no more events, for good. Releases go on.",
@@ -83,6 +85,7 @@ function intakeCard(sketch, path, closed) {
   return card("Events", ...feed, make("div", { class: "actions" }, button), refusal);
 }
 
+/** A command that sends the first events. */
 function curlLine(sketch, path) {
   return [
     `curl "${location.origin}${path}/events" \\`,

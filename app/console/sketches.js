@@ -1,4 +1,4 @@
-// All sketches: public parameters and what is left of each budget.
+// The view of all sketches, with their public parameters and budgets.
 
 import { getJson } from "/static/api.js";
 import { attempt, make } from "/static/dom.js";
@@ -6,6 +6,7 @@ import { gauges } from "/static/gauge.js";
 
 const PAGE = 20;
 
+/** The elements of the view. */
 export async function sketchesView() {
   const page = await getJson(`/v1/sketches?limit=${PAGE}`);
   return [
@@ -19,6 +20,7 @@ export async function sketchesView() {
   ];
 }
 
+/** The list, beginning with the first page, and a button that loads more. */
 function listOf(first) {
   const list = make("ul", { class: "sketches" }, ...first.items.map(item));
   const refusal = make("div");
@@ -51,7 +53,7 @@ function item(sketch) {
   );
 }
 
-/** The public parameters in a few words each. */
+/** The public parameters of a sketch, in a few words each. */
 export function tags(sketch) {
   const unit = sketch.unit === "user" ? "one set of keys a person" : "events";
   const words = [

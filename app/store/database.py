@@ -1,6 +1,6 @@
-"""The one way to the database: sessions that read, sessions that write, and statements straight on the driver.
+"""The only way to the database: sessions that read, sessions that write, and single statements on the driver.
 
-How a transaction begins, and what a connection is told, is in `sqlite.py` and `postgresql.py`.
+`sqlite.py` and `postgresql.py` say how connections are made and how a transaction begins.
 """
 
 import logging
@@ -20,14 +20,14 @@ Statement = Update | Select[Any]
 
 log = logging.getLogger("discreet")
 
-_WAIT_SECONDS = 10  # for this process's turn, then 503
-# idle_in_transaction_session_timeout and transaction_timeout, which the driver takes for faults of ours
+_WAIT_SECONDS = 10  # for the turn to write on SQLite, then 503
+# SQLSTATEs of idle_in_transaction_session_timeout and transaction_timeout, which psycopg raises as internal errors
 _ENDED_BY_TIMEOUT = ("25P03", "25P04")
 _START_LOCK = 0x44534352  # "DSCR": a number that nothing else on this PostgreSQL uses
 
 
 class Database:
-    """One per process. `reading` and `writing` are the only ways to a session."""
+    """The database of this process. `reading`, `writing` and `starting` are the only ways to a session."""
 
     def __init__(self, url: str) -> None:
         self.kind = sqlite if make_url(url).get_backend_name() == "sqlite" else postgresql
@@ -39,9 +39,10 @@ class Database:
 
     @contextmanager
     def reading(self, *, one_moment: bool = False) -> Iterator[Session]:
-        """A session that must not write. Of one moment: all its statements see the database as it was at the first.
+        """A session that must not write.
 
-        On SQLite they always do; PostgreSQL shows each statement what was committed before it, if it is not told.
+        With `one_moment` all its statements see the database as it was at the first of them. On SQLite they always do;
+        PostgreSQL otherwise shows each statement what was committed before that statement.
         """
         with _translated(self.engine.dialect), self._reading.begin() as session:
             if one_moment and self.kind is postgresql:
@@ -55,10 +56,10 @@ class Database:
             yield session
 
     def carry_out(self, statement: Statement, values: Mapping[str, object]) -> int:
-        """One statement as a transaction of its own; how many rows it changed, or tells of if it is a SELECT.
+        """Run one statement as a transaction of its own; gives how many rows it changed or, if a SELECT, found.
 
-        Straight on the driver: one that is begun and committed around it takes several times as long, and one of
-        SQLAlchemy's twice that.
+        The statement goes straight to the driver: a transaction that is begun and committed around it takes several
+        times as long, and a session of SQLAlchemy twice that.
         """
         with _translated(self.engine.dialect), self._alone():
             pooled = self.engine.raw_connection()
@@ -67,13 +68,13 @@ class Database:
             except BaseException:
                 pooled.invalidate()
                 raise
-            with suppress(Exception):  # it is committed, whatever becomes of the connection
+            with suppress(Exception):  # the statement is committed, whatever becomes of the connection
                 pooled.close()
             return rows
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """The turn of this process's one writer, on SQLite."""
+        """On SQLite, wait for the turn to write: a process has one writer at a time. On PostgreSQL, do nothing."""
         if self._writers is None:
             yield
         elif self._writers.acquire(timeout=_WAIT_SECONDS):
@@ -86,18 +87,18 @@ class Database:
 
     @contextmanager
     def starting(self) -> Iterator[Session]:
-        """A writing session that only one process has at a time, for what a start must do once."""
+        """A writing session that only one process has at a time, for what must be done once when several start."""
         with self.writing() as session:
             if self.kind is postgresql:
                 session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _START_LOCK})
-            yield session  # on SQLite every writer is alone
+            yield session  # on SQLite a writing transaction is always the only one
 
     @contextmanager
     def migrating(self) -> Iterator[Connection]:
         """A connection that may rebuild tables, in one transaction that only one process has at a time.
 
-        SQLite alters a table by copying and dropping it, which enforced foreign keys forbid; they can be let go only
-        outside a transaction, and are checked before this one is committed.
+        SQLite alters a table by copying and dropping it, which enforced foreign keys forbid. Enforcement can only be
+        switched off outside a transaction, so that is done first, and all foreign keys are checked before the commit.
         """
         with _translated(self.engine.dialect), self._alone(), self.engine.connect() as connection:
             if self.kind is sqlite:
@@ -114,31 +115,28 @@ class Database:
                     sqlite.pragma(connection, "foreign_keys = ON")
 
     def close(self) -> None:
+        """Close all connections that are not in use."""
         self.engine.dispose()
 
 
 @contextmanager
 def _translated(dialect: Dialect) -> Iterator[None]:
-    """A database that is away, busy or shutting down is a refusal that may be retried, not a fault of ours."""
+    """A database that is away, busy or shutting down becomes a refusal that the caller may retry, not a fault."""
     try:
         yield
-    except dialect.loaded_dbapi.Error as error:  # of a driver that was asked directly: it may have taken effect
+    except dialect.loaded_dbapi.Error as error:  # from `carry_out`, whose statement may have taken effect
         raise _unavailable(error) from error
     except exc.DBAPIError as error:
-        if not (isinstance(error, exc.OperationalError) or error.connection_invalidated or _was_ended(error.orig)):
+        ended = getattr(error.orig, "sqlstate", None) in _ENDED_BY_TIMEOUT  # whether it was committed is not known
+        if not (isinstance(error, exc.OperationalError) or error.connection_invalidated or ended):
             raise
         raise _unavailable(error.orig) from error
     except exc.TimeoutError as error:
         raise _unavailable(error) from error
 
 
-def _was_ended(cause: BaseException | None) -> bool:
-    """PostgreSQL ended the transaction after a time that its settings allow: whether it was committed is not known."""
-    return getattr(cause, "sqlstate", None) in _ENDED_BY_TIMEOUT
-
-
 def _unavailable(cause: BaseException | None) -> Unavailable:
-    """The log gets the kind of failure and its code; messages may quote data."""
+    """The refusal. The log gets the kind of failure and its SQLSTATE, never the message, which may quote data."""
     log.warning("the database did not answer: %s %s", type(cause).__name__, getattr(cause, "sqlstate", None) or "")
     return Unavailable(
         "Try again in a moment. Without an Idempotency-Key the request may have taken effect all the same."

@@ -1,4 +1,4 @@
-"""Bring the schema up to date, safely when several workers or replicas start together."""
+"""Bring the schema of the database up to date, also when several workers or replicas start together."""
 
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from app.store.database import Database
 
 
 class NewerSchema(Exception):
-    """The database belongs to a newer version."""
+    """A newer version of Discreet has migrated the database."""
 
 
 class OlderSchema(Exception):
@@ -21,6 +21,7 @@ class OlderSchema(Exception):
 
 
 def config() -> Config:
+    """Alembic's configuration, which says where the migrations lie."""
     packaged = Path(__file__).parents[1] / "migrations"  # in an installed wheel
     checkout = Path(__file__).parents[2] / "migrations"
     settings = Config()
@@ -29,7 +30,7 @@ def config() -> Config:
 
 
 def migrate(database: Database) -> None:
-    """All of it in one transaction, under the lock of a start."""
+    """Run all missing migrations in one transaction that only one process has; raises `NewerSchema`."""
     with database.migrating() as connection:
         if is_ahead(connection):
             raise NewerSchema
@@ -39,16 +40,17 @@ def migrate(database: Database) -> None:
 
 
 def is_current(connection: Connection) -> bool:
+    """Whether the schema is that of this version."""
     return MigrationContext.configure(connection).get_current_revision() == _revisions()[0]
 
 
 def is_ahead(connection: Connection) -> bool:
-    """A newer version of Discreet has migrated the database; this one must not touch it."""
+    """Whether a newer version of Discreet has migrated the database, so that this one must not touch it."""
     return MigrationContext.configure(connection).get_current_revision() not in (None, *_revisions())
 
 
 def require_current(connection: Connection) -> None:
-    """For what reads every column, and would stumble over one that is not there."""
+    """Raise `NewerSchema` or `OlderSchema` unless the schema is that of this version: then every column is there."""
     if is_ahead(connection):
         raise NewerSchema
     if not is_current(connection):
@@ -57,5 +59,5 @@ def require_current(connection: Connection) -> None:
 
 @cache
 def _revisions() -> tuple[str, ...]:
-    """Those that this version knows, the newest first."""
+    """The revisions that this version knows, the newest first."""
     return tuple(script.revision for script in ScriptDirectory.from_config(config()).walk_revisions())

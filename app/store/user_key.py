@@ -1,6 +1,7 @@
-"""The key of the fingerprints of people: in the environment or in a file, never in the database.
+"""The user key, under which people's names become fingerprints: in the environment or a file, never in the database.
 
-Whoever has it and the database can test guesses about who contributed; without it nobody can. Replicas need the same.
+Whoever has both the user key and the database can test guesses about who contributed; with the database alone nobody
+can. All replicas need the same user key.
 """
 
 import os
@@ -14,7 +15,7 @@ from app.refusals import WrongUserKey
 
 
 class UserKey:
-    """Read when it is first needed. `value` makes one where there is none; `kept` never does."""
+    """The user key, read when it is first needed. `value` makes a new one where there is none; `kept` never does."""
 
     def __init__(self, given: str | None, path: Path) -> None:
         self._given = given
@@ -22,14 +23,14 @@ class UserKey:
 
     @cached_property
     def value(self) -> bytes:
-        """The key; a new one, kept in the file, where there is none. For when nobody was counted yet."""
+        """The user key, made and written to the file if there is none; for when nobody was counted yet."""
         if not self._given and not self._path.exists():
             self._make()
         return self.kept
 
     @cached_property
     def kept(self) -> bytes:
-        """The key, which must be there: a new one would not be that of the people who were counted."""
+        """The user key, which must exist: under a new one, people who were counted would not be recognised."""
         text = self._given or self._read()
         return blake2b(text.encode(), digest_size=KEY_BYTES, person=b"discreet users").digest()
 
@@ -43,12 +44,12 @@ class UserKey:
             ) from None
         except UnicodeDecodeError:
             kept = ""
-        if len(kept) < 2 * KEY_BYTES:  # cut off or emptied: it would be a key that everybody can guess
+        if len(kept) < 2 * KEY_BYTES:  # the file was cut off or emptied: such a key could be guessed
             raise WrongUserKey(f"The file of the user key, {self._path.name}, is damaged. Put it back from a copy.")
         return kept
 
     def _make(self) -> None:
-        """Whole or not at all, and once: several workers may start together."""
+        """Write a new user key to the file, whole or not at all; of several workers that start together, one does."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = self._path.with_name(f"{self._path.name}.{os.getpid()}.{secrets.token_hex(4)}")
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -56,7 +57,7 @@ class UserKey:
             file.flush()
             os.fsync(file.fileno())  # a power cut must not leave it empty
         try:
-            os.link(new, self._path)  # fails where another one was faster
+            os.link(new, self._path)  # fails if another worker was faster
         except FileExistsError:
             pass
         finally:

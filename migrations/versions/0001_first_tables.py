@@ -1,4 +1,4 @@
-"""first tables"""
+"""The first tables: API keys, ledgers with their entries, sketches with their states, snapshots, idempotency claims."""
 
 import sqlalchemy as sa
 from alembic import op

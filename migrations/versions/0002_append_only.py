@@ -1,4 +1,4 @@
-"""append only"""
+"""Ledger entries and snapshots can only be added: triggers refuse to change or remove them."""
 
 from alembic import op
 

@@ -1,4 +1,4 @@
-"""state tokens"""
+"""Each state gets a token, a random number that changes whenever the state does."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """A number that changes with the state, so that a process knows whether the sketch that it holds is current."""
+    """Add the token: by it a process knows whether the sketch that it keeps in memory is still the stored one."""
     token = sa.Column("token", sa.BigInteger(), nullable=False, server_default="0")
     if op.get_bind().dialect.name == "sqlite":
         # Before the state: SQLite would read all of the state's pages to find a column behind it.

@@ -1,4 +1,4 @@
-"""people"""
+"""Sketches of users, registers in which each person's contributions are added up, and sketches that are closed."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Sketches of users, allowances that are enforced, and sketches that are closed."""
+    """Make the tables of registers, here called scopes, and the columns by which sketches and ledgers refer to them."""
     op.create_table(
         "allowance_scopes",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),

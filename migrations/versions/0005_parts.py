@@ -1,4 +1,4 @@
-"""parts"""
+"""On PostgreSQL a state is stored in parts, so that a commit writes only the parts that changed."""
 
 import secrets
 
@@ -13,7 +13,7 @@ _COLUMNS = (("sketch_states", "state"), ("sketch_parts", "content"))
 
 
 def upgrade() -> None:
-    """On PostgreSQL states are cut into parts, so that a commit writes only those that changed."""
+    """Make the table of parts and, on PostgreSQL, cut the states that there are into parts."""
     parts = op.create_table(
         "sketch_parts",
         sa.Column(

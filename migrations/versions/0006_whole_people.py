@@ -1,4 +1,4 @@
-"""whole people"""
+"""People count whole: no batch is refused because of one person, and sketches that may differ are marked."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,11 +8,12 @@ down_revision = "0005"
 
 
 def upgrade() -> None:
-    """A batch is no longer refused because of one person, and compact sketches are folded person by person.
+    """Mark the sketches whose counts may depend on where requests were cut, and drop the option that caused it.
 
-    Before, what counted could depend on where requests were cut. Which sketches took such batches is not known, so all
-    that may have done so are marked: compact ones, those that refused excess, those that shared allowances with them (a
-    refused batch left these for others to use), and those into which any of these were merged.
+    Earlier versions could refuse a whole batch because of one person, and folded compact sketches request by request.
+    Which sketches took such batches is not known, so all that may have done so are marked: compact ones; those that
+    refused excess; those that shared a register with them, since a refused batch left its allowance for others to use;
+    and those into which any of these were merged.
     """
     with op.batch_alter_table("sketches") as table:
         table.add_column(sa.Column("counted_by_request", sa.Boolean(), server_default=sa.false(), nullable=False))

@@ -1,4 +1,4 @@
-"""basis"""
+"""Ledger entries record what a release rests on, and the sketches that were made and merged."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,9 +10,9 @@ _TABLE = "ledger_entries"
 
 
 def upgrade() -> None:
-    """Entries are hashed over what a release rests on, and tell of sketches that are made and merged.
+    """Add the basis, over which new entries are hashed, and the kinds of entries for sketches and merges.
 
-    Those of earlier versions stay as they are: form 1.
+    Entries of earlier versions stay as they are, as form 1.
     """
     with op.batch_alter_table(_TABLE) as table:
         table.add_column(sa.Column("form", sa.Integer(), server_default="1", nullable=False))

@@ -1,4 +1,4 @@
-"""snapshot bars"""
+"""The bars of snapshots move into rows of their own."""
 
 import json
 from collections.abc import Iterator
@@ -15,8 +15,7 @@ _FIGURES_BYTES = 32
 
 
 def upgrade() -> None:
-    """The bars of a release go into rows of their own, some dozens of kilobytes each: as one value, a reader of one of
-    them had to load them all."""
+    """Store bars in rows of some dozens of kilobytes: before, whoever read one bar had to load all of them."""
     bars = op.create_table(
         "snapshot_bars",
         sa.Column("snapshot_id", sa.String(length=32), nullable=False),
@@ -39,8 +38,7 @@ def upgrade() -> None:
 
 
 def _convert(connection: sa.Connection, bars: sa.Table) -> None:
-    """One snapshot after the other, and of each one row after the other: of a large histogram nothing but its text is
-    in memory."""
+    """Convert snapshot by snapshot and row by row, so that memory holds only the text of one histogram."""
     ids = connection.scalars(sa.text("SELECT id FROM snapshots ORDER BY number")).all()
     for snapshot_id in ids:
         query = sa.text("SELECT CAST(histogram AS TEXT) FROM snapshots WHERE id = :id")
@@ -63,7 +61,7 @@ def _pieces(text: str) -> Iterator[list[dict[str, Any]]]:
 
 
 def _elements(text: str) -> Iterator[dict[str, Any]]:
-    """Of an array in JSON, one by one."""
+    """The elements of an array in JSON, one by one."""
     decoder = json.JSONDecoder()
     at = text.index("[") + 1
     while True:
@@ -88,7 +86,7 @@ def _row(piece: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_changes(dialect: str) -> None:
-    """As for snapshots (0002)."""
+    """Make the table append-only, as 0002 does for snapshots."""
     if dialect == "sqlite":
         for verb in ("UPDATE", "DELETE"):
             op.execute(

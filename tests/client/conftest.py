@@ -149,7 +149,7 @@ def as_csv(rows: Iterable[tuple[str, str]]) -> str:
 def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     """The documents that the commands of this test send as events, retries included. Probes are left out."""
     documents: Sent = []
-    once = Api._once
+    once = Api._ask_once
 
     def recorded(api: Api, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         if method == "POST" and target.endswith("/events") and body != b'{"users": []}':
@@ -157,7 +157,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
             documents.append(json.loads(body or b""))
         return once(api, method, target, body, headers)
 
-    monkeypatch.setattr(Api, "_once", recorded)
+    monkeypatch.setattr(Api, "_ask_once", recorded)
     return documents
 
 

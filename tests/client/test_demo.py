@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.client import shop
+from app.client import demo_shop
 from app.client.connection import Api, at
 from app.client.failures import Unreachable
 from tests.readme import demonstration
@@ -46,7 +46,7 @@ def test_it_tells_the_whole_story_in_a_screenful_of_ascii(tmp_path: Path) -> Non
     for label in SHOWN:
         assert any(line.startswith(label) for line in lines)
     assert any(line.startswith("/search ") and "####" in line and "20,500" in line for line in lines)
-    assert out.count("hidden") == len(shop.SECRETS)
+    assert out.count("hidden") == len(demo_shop.SECRETS)
     assert "budget-exhausted" in out
     assert list(tmp_path.iterdir()) == []
 
@@ -65,14 +65,14 @@ def test_kept_it_can_be_asked_until_ctrl_c(tmp_path: Path) -> None:
     with pytest.raises(Unreachable):
         _histogram(url, key)
     assert "/" in released
-    assert not released & set(shop.SECRETS)
+    assert not released & set(demo_shop.SECRETS)
     story = told.partition("\nThe server is still there")[0].splitlines()
     assert len(story) <= 30
     assert [line for line in demonstration() if line not in story] == []
-    assert sum("hidden" in line for line in demonstration()) == len(shop.SECRETS)
+    assert sum("hidden" in line for line in demonstration()) == len(demo_shop.SECRETS)
     assert max(map(len, story)) <= 80
     assert any(re.match(r"/search +█+┤ +20,500 +20,[45]\d\d$", line) for line in story)
-    assert all(any(line.startswith(page) and line.endswith("hidden") for line in story) for page in shop.SECRETS)
+    assert all(any(line.startswith(page) and line.endswith("hidden") for line in story) for page in demo_shop.SECRETS)
 
 
 def _read_until(words: str, demo: subprocess.Popen[str]) -> str:
@@ -95,10 +95,10 @@ def _histogram(url: str, key: str) -> list[dict[str, Any]]:
 
 
 def test_the_views_are_the_same_each_time_and_a_few_are_rare() -> None:
-    seen = shop.views()
-    assert len(seen) == shop.EVENTS
-    assert seen == shop.views()
-    counts = shop.truth(seen)
-    assert {page: counts[page] for page in shop.SECRETS} == shop.SECRETS
+    seen = demo_shop.views()
+    assert len(seen) == demo_shop.EVENTS
+    assert seen == demo_shop.views()
+    counts = demo_shop.truth(seen)
+    assert {page: counts[page] for page in demo_shop.SECRETS} == demo_shop.SECRETS
     assert counts["/"] > 40_000
-    assert min(count for page, count in counts.items() if page not in shop.SECRETS) > 10
+    assert min(count for page, count in counts.items() if page not in demo_shop.SECRETS) > 10

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app.api.decoding.items import MAX_KEY_BYTES
-from app.client import people
-from app.client.batches import MOST_ITEMS
 from app.client.connection import Answer, Api
+from app.client.ingest import people
+from app.client.ingest.batches import MOST_ITEMS
 from app.core.comparison import MOST_CONTRIBUTIONS
 from app.settings import Settings
 from tests.client.conftest import Counts, Discreet, Rows, Sent, as_csv, everybody, ingesting

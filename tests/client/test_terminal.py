@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from app.cli import main
-from app.client.bars import ASCII, BLOCKS, Bar, Ink, Scale, axis, drawn
-from app.client.commands import show
-from app.client.pictures import LEFT_OUT, histogram
-from app.client.progress import Progress
-from app.client.tables import table
-from app.client.terminal import columns, exact, fitted, out
+from app.client.commands.common import show
+from app.client.terminal.bars import ASCII, BLOCKS, Bar, Ink, Scale, axis, drawn
+from app.client.terminal.histogram import LEFT_OUT, histogram
+from app.client.terminal.output import columns, fitted, write_exactly, write_line
+from app.client.terminal.progress import Progress
+from app.client.terminal.tables import table
 
 SNAPSHOT: dict[str, Any] = {
     "sketch": "views",
@@ -88,7 +88,7 @@ def test_ticks_lie_where_their_counts_do(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_a_histogram_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, encoding: str, width: int) -> None:
     terminal = _terminal(monkeypatch, encoding, width=width)
-    out(histogram(SNAPSHOT))
+    write_line(histogram(SNAPSHOT))
     lines = terminal.shown.splitlines()
     assert all(columns(line) <= min(width, 120) for line in lines[1:])
     assert "\x1b" not in terminal.shown
@@ -131,10 +131,10 @@ def test_a_table_gives_way_in_its_widest_words(monkeypatch: pytest.MonkeyPatch) 
 def test_what_is_exact_for_a_program_is_harmless_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     text = 'key,count\r\n"\x1b[2Ja\x9b\x07\u202eb\nc",1\r\nd\x85e,2\r\n'
     piped = _terminal(monkeypatch)
-    exact(text)
+    write_exactly(text)
     assert piped.shown == text
     watched = _terminal(monkeypatch, tty=True)
-    exact(text)
+    write_exactly(text)
     assert watched.shown == 'key,count\n"\ufffd[2Ja\ufffd\ufffd\ufffdb\nc",1\nd\ufffde,2\n'
 
 

@@ -4,24 +4,26 @@ import time
 from types import TracebackType
 from typing import Self
 
-from app.client.bars import ink
-from app.client.terminal import clean, fitted, rewrite, watched, width
+from app.client.terminal.bars import ink
+from app.client.terminal.output import clean, fitted, is_watched, rewrite, width
 
 _EVERY_SECONDS = 0.1
 _BAR = 24
 
 
 class Progress:
+    """One line that is drawn over and over while something is sent; nothing where nobody watches."""
+
     def __init__(self, title: str) -> None:
         self.title = title
-        self.counted = "events"  # what is counted
+        self.counted = "events"  # the word for what is counted; "people" for a sketch of users
         self._events = 0
         self._start = time.monotonic()
         self._drawn = 0.0
-        self._shown = watched()
+        self._shown = is_watched()
 
     def begin(self, title: str) -> None:
-        """The rate counts from here."""
+        """Count the rate from now on, under this title."""
         self.title = title
         self._start = time.monotonic()
 
@@ -32,12 +34,12 @@ class Progress:
         self.clear()
 
     def clear(self) -> None:
-        """So that other lines can be written."""
+        """Remove the line, so that other lines can be written in its place."""
         if self._shown and self._drawn:
             rewrite("")
 
     def advance(self, events: int, share: float | None) -> None:
-        """`share` of the whole that is done, where it is known."""
+        """Count so many more. `share` says how much of the whole is done, None if that is unknown."""
         self._events += events
         now = time.monotonic()
         if self._shown and now - self._drawn >= _EVERY_SECONDS:
@@ -45,6 +47,7 @@ class Progress:
             rewrite(fitted(self._line(share), width() - 1).rstrip())
 
     def say(self, words: str) -> None:
+        """Show words instead of figures, for example why nothing moves."""
         if self._shown:
             self._drawn = time.monotonic()
             rewrite(fitted(clean(f"{self.title}  {words}"), width() - 1).rstrip())

@@ -4,17 +4,18 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from app.client.commands import LEDGER, SKETCH, Group, command, done, given, group, show
+from app.client.commands.common import LEDGER, SKETCH, Group, add_command, add_group, confirm, given, show
 from app.client.connection import Api, at
 from app.client.failures import Misuse
-from app.client.tables import amount, facts, moment, table
+from app.client.terminal.tables import amount, facts, moment, table
 
 _HEADINGS = ("name", "k", "unit", "m", "ledger", "ε left", "of", "δ left", "of", "closed")
 
 
 def add(commands: Group) -> None:
-    actions = group(commands, "sketches", "make, list, show, close, delete and merge sketches")
-    create = command(
+    """Add `sketches` with its actions."""
+    actions = add_group(commands, "sketches", "make, list, show, close, delete and merge sketches")
+    create = add_command(
         actions,
         "create",
         "make a sketch",
@@ -23,14 +24,14 @@ def add(commands: Group) -> None:
     )
     create.add_argument("name", help=SKETCH)
     _add_parameters(create)
-    command(actions, "list", "list the sketches", _list)
+    add_command(actions, "list", "list the sketches", _list)
     for name, words, run in (
         ("show", "show parameters and budget; nothing of the events", _show),
         ("close", "take no more events, for good; releases go on", _close),
         ("delete", "erase the data; ledger and snapshots stay", _delete),
     ):
-        command(actions, name, words, run).add_argument("name", help=SKETCH)
-    merge = command(actions, "merge", "put the data of sketches into another; they stay", _merge)
+        add_command(actions, name, words, run).add_argument("name", help=SKETCH)
+    merge = add_command(actions, "merge", "put the data of sketches into another; they stay", _merge)
     merge.add_argument("name", metavar="target", help="made if it does not exist")
     merge.add_argument("sources", nargs="+", help="sketches whose data go into it")
     merge.add_argument("--mode", choices=("compact", "summed"), default="compact", help="default: compact")
@@ -89,7 +90,7 @@ def _close(api: Api, options: Namespace) -> None:
 
 def _delete(api: Api, options: Namespace) -> None:
     api.delete(at("sketches", options.name))
-    done(options, f"The data of {options.name} are erased. Its ledger and snapshots stay, and its name stays taken.")
+    confirm(options, f"The data of {options.name} are erased. Its ledger and snapshots stay, and its name stays taken.")
 
 
 def _merge(api: Api, options: Namespace) -> None:
@@ -109,7 +110,7 @@ def _row(sketch: dict[str, Any]) -> list[object]:
 
 
 def _payers(sketch: dict[str, Any]) -> list[str]:
-    """Their names; the service names a hundred at most."""
+    """The names of the ledgers that pay; of a long list the server sends the first hundred and the number of all."""
     names: list[str] = sketch["ledgers"]
     more = sketch.get("ledger_count", len(names)) - len(names)
     return [*names, f"and {more} more"] if more else names

@@ -1,4 +1,4 @@
-"""Files to be read once, from front to back: opened, decompressed, with how far we are."""
+"""Files to send: opened, decompressed, and read once from front to back, so that pipes will do."""
 
 import gzip
 import io
@@ -19,67 +19,75 @@ _BUFFER, _CHUNK = 1 << 20, 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class InputFile:
+    """An open file, or standard input, with its content decompressed."""
+
     name: str
     bytes: io.BufferedReader  # decompressed
-    packed: bool
-    size: int | None  # of the file as it lies there
+    is_compressed: bool
+    size: int | None  # in bytes on the disk, compressed or not; None of a pipe
     _file: io.BufferedReader
 
     @property
-    def share(self) -> float | None:
-        """How much of the file has been read; unknown of a pipe."""
+    def share_read(self) -> float | None:
+        """How much of the file has been read, from 0 to 1; None of a pipe."""
         return self._file.raw.tell() / self.size if self.size else None
 
     @property
     def suffix(self) -> str:
-        """Of the name, without that of the compression."""
+        """How the name ends, such as `.csv`, with `.gz` or `.zst` taken off first."""
         return Path(self.name.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
 
 
 @contextmanager
-def opened(name: str) -> Iterator[Source]:
+def open_input(name: str) -> Iterator[InputFile]:
+    """Open a file, or standard input for `-`, and close it after the block."""
     try:
-        plain = _file(name)
+        file = _open(name)
     except OSError as error:
         raise Misuse(f"{name} cannot be read: {error.strerror}.") from None
-    with plain:
-        status = os.fstat(plain.fileno())
+    with file:
+        status = os.fstat(file.fileno())
         size = status.st_size if stat.S_ISREG(status.st_mode) else None
-        with _unpacked(plain) as unpacked:
-            yield Source("standard input" if name == STDIN else name, unpacked, unpacked is not plain, size, plain)
+        with _decompressed(file) as content:
+            yield InputFile(shown_name(name), content, content is not file, size, file)
 
 
-def _file(name: str) -> io.BufferedReader:
+def _open(name: str) -> io.BufferedReader:
     file = sys.stdin.fileno() if name == STDIN else name
     return cast(io.BufferedReader, open(file, "rb", _BUFFER, closefd=name != STDIN))
 
 
+def shown_name(name: str) -> str:
+    """What a file is called in messages."""
+    return "standard input" if name == STDIN else name
+
+
 @contextmanager
-def _unpacked(plain: io.BufferedReader) -> Iterator[io.BufferedReader]:
-    """By the first bytes, not by the name: a pipe has none."""
-    first = plain.peek(4)[:4]
+def _decompressed(file: io.BufferedReader) -> Iterator[io.BufferedReader]:
+    """Decide by the first bytes, not by the name, since a pipe has no name."""
+    first = file.peek(4)[:4]
     if first.startswith(_GZIP):
-        with gzip.GzipFile(fileobj=plain) as unpacked:
-            yield io.BufferedReader(cast(io.RawIOBase, unpacked), _BUFFER)
+        with gzip.GzipFile(fileobj=file) as content:
+            yield io.BufferedReader(cast(io.RawIOBase, content), _BUFFER)
     elif first == _ZSTD:
-        yield io.BufferedReader(_Zstandard(plain), _BUFFER)
+        yield io.BufferedReader(_Zstandard(file), _BUFFER)
     else:
-        yield plain
+        yield file
 
 
 class _Zstandard(io.RawIOBase):
-    """One frame after the other. The library's own reader takes a file that was cut short for a whole one."""
+    """Decompresses frame by frame, because the library's own reader takes a file that was cut short for a whole one."""
 
-    def __init__(self, packed: io.BufferedReader) -> None:
+    def __init__(self, compressed: io.BufferedReader) -> None:
         import zstandard  # here, so that other commands start without it
 
-        self._packed = packed
+        self._compressed = compressed
         self._frames = zstandard.ZstdDecompressor()
         self._bad = zstandard.ZstdError
         self._frame: Any = None
-        self._left = b""  # packed bytes after the frame
-        self._ready = b""
+        self._left = b""  # compressed bytes that were read but belong to the next frame
+        self._ready = b""  # decompressed bytes that nobody has taken yet
 
     def readable(self) -> bool:
         return True
@@ -92,7 +100,7 @@ class _Zstandard(io.RawIOBase):
         return size
 
     def _fill(self) -> bool:
-        chunk = self._left or self._packed.read1(_CHUNK)
+        chunk = self._left or self._compressed.read1(_CHUNK)
         if not chunk:
             if self._frame is not None:
                 raise EOFError("the last frame is not whole")
@@ -109,7 +117,7 @@ class _Zstandard(io.RawIOBase):
 
 
 def identity(name: str) -> str | None:
-    """What tells this file, as it is now, from others; None where there is no such thing."""
+    """What tells this file, as it is now, from any other: path, size and time of change. None of a pipe."""
     if name == STDIN:
         return None
     try:

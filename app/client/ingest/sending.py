@@ -1,7 +1,7 @@
-"""Files into a sketch, in batches whose idempotency keys follow from the file: sent twice, it counts once.
+"""Send files into a sketch, so that a file that is sent twice counts once.
 
-A batch is a function of the file, the columns and the batch size alone, so the same command makes the same batches
-under the same keys, and the service counts each once. Nothing is remembered here.
+Batches and their idempotency keys follow from the file, the columns and the batch size alone. So the same command makes
+the same batches under the same idempotency keys, and the service counts each once. The client remembers nothing.
 """
 
 import hashlib
@@ -13,46 +13,46 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 
-from app.client.batches import Batch, batches
 from app.client.connection import Api, Problem, at
 from app.client.failures import Failure
-from app.client.people import Order, OutOfOrder, gathered, shortened, takes_people
-from app.client.progress import Progress
-from app.client.readers import BadRow, Columns, Item, Placed, items
-from app.client.sources import STDIN, Source, identity, opened
+from app.client.ingest.batches import Batch, batches
+from app.client.ingest.formats import BadRow, Columns, Item, Placed, items
+from app.client.ingest.input_files import InputFile, identity, open_input, shown_name
+from app.client.ingest.people import Order, OutOfOrder, gathered, shortened, takes_people
+from app.client.terminal.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to send where, as the command said it."""
+    """What to send where, as the options of the command say it."""
 
     files: list[str]
     sketch: str
     columns: Columns
     form: str
-    batch: int
+    batch_size: int
     resume_key: str | None
     user_order: Order = "text"
 
 
 @dataclass(slots=True)
 class Sent:
-    """What the server has accepted."""
+    """How much the server has accepted so far."""
 
     items: int = 0
     batches: int = 0
-    counted: str = "events"  # what an item is: "people" once a batch of them was sent
+    counted: str = "events"  # the word for an item: "people" once a batch of them was sent
 
     def __str__(self) -> str:
         return f"{self.items:,} {self.counted} in {self.batches:,} batches"
 
 
 class Broken(Failure):
-    """Sending stopped; says where, why, and how to go on."""
+    """Sending stopped midway. The text says where, why, and how to go on."""
 
 
-def send(api: Api, job: Job, progress: Progress) -> Sent:
-    """Send the files, one after the other. Files of people are checked first, all of them."""
+def send_files(api: Api, job: Job, progress: Progress) -> Sent:
+    """Send the files, one after the other, after all of them were checked as far as that is possible."""
     reader = _Reader(job, cache(lambda: takes_people(api, job.sketch)))
     _check(reader, progress)
     progress.begin(job.sketch)
@@ -62,15 +62,15 @@ def send(api: Api, job: Job, progress: Progress) -> Sent:
         try:
             _send_file(api, reader, name, f"{prefix}-{place}", progress, sent)
         except OutOfOrder as unsorted:
-            raise Broken(_told_unsorted(name, unsorted, sent)) from None
+            raise Broken(_how_to_go_on_sorted(name, unsorted, sent)) from None
         except BadRow as bad:
-            raise Broken(_told(job, name, prefix, bad.line, bad.reason, sent)) from None
+            raise Broken(_how_to_go_on(job, name, prefix, bad.line, bad.reason, sent)) from None
         except _Refused as refused:
-            raise Broken(_told(job, name, prefix, refused.line, str(refused), sent)) from None
+            raise Broken(_how_to_go_on(job, name, prefix, refused.line, str(refused), sent)) from None
         except (Failure, KeyboardInterrupt) as failure:
             if isinstance(failure, Failure) and not sent.batches:
-                raise  # there is nothing to go on from
-            raise Broken(_told(job, name, prefix, None, str(failure) or "Stopped.", sent)) from None
+                raise  # nothing was counted, so there is nothing to go on from
+            raise Broken(_how_to_go_on(job, name, prefix, None, str(failure) or "Stopped.", sent)) from None
     return sent
 
 
@@ -79,19 +79,19 @@ def send(api: Api, job: Job, progress: Progress) -> Sent:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads files as the items that the sketch takes."""
+    """Reads files as the items that the sketch takes: rows of a user become people if it is a sketch of users."""
 
     job: Job
     sketch_takes_people: Callable[[], bool]  # asks the server, so it is called only where the answer matters
 
-    def read(self, source: Source) -> tuple[Iterator[Placed], bool]:
+    def read(self, file: InputFile) -> tuple[Iterator[Placed], bool]:
         """The items of a file, and whether they are people gathered from its rows, which then must be sorted."""
-        placed = items(source, self.job.form, self.job.columns)
+        placed = items(file, self.job.form, self.job.columns)
         first = next(placed, None)
         if first is None:
             return placed, False
         placed = chain([first], placed)
-        if not _is_row_of_somebody(first[1], self.job.columns) or not self.sketch_takes_people():
+        if not _is_row_of_user(first[1], self.job.columns) or not self.sketch_takes_people():
             return shortened(placed), False
         if self.job.columns.count:
             raise Failure(
@@ -100,20 +100,20 @@ class _Reader:
         return gathered(placed, self.job.user_order), True
 
 
-def _is_row_of_somebody(item: Item, columns: Columns) -> bool:
-    """A row of (user, key), unlike a key alone or a whole person with their `keys`."""
+def _is_row_of_user(item: Item, columns: Columns) -> bool:
+    """Whether the item is a row of (user, key), and neither a key alone nor a whole person with `keys`."""
     if isinstance(item, str):
-        return columns.user is not None  # the user is empty in this row
+        return columns.user is not None  # a column was named for users, and this row has nobody in it
     return "key" in item and (columns.user is not None or "user" in item)
 
 
 def _check(reader: _Reader, progress: Progress) -> None:
-    """Find what can be found before anything is sent: missing files, and files of people that are not sorted."""
-    regular = [name for name in reader.job.files if identity(name) is not None]  # the others can be read only once
+    """Before anything is sent, refuse missing files, and files of people that are not sorted."""
+    regular = [name for name in reader.job.files if identity(name) is not None]  # pipes can be read only once
     for name in regular:
         try:
-            with opened(name) as source:
-                people, are_gathered = reader.read(source)
+            with open_input(name) as file:
+                people, are_gathered = reader.read(file)
                 if are_gathered:
                     progress.say("checking that the rows are sorted by user")
                     deque(people, maxlen=0)  # read to the end, keeping nothing
@@ -125,9 +125,9 @@ def _check(reader: _Reader, progress: Progress) -> None:
 
 
 def _send_file(api: Api, reader: _Reader, name: str, prefix: str, progress: Progress, sent: Sent) -> None:
-    with opened(name) as source:
-        placed, are_gathered = reader.read(source)
-        for number, batch in enumerate(batches(placed, reader.job.batch), start=1):
+    with open_input(name) as file:
+        placed, are_gathered = reader.read(file)
+        for number, batch in enumerate(batches(placed, reader.job.batch_size), start=1):
             try:
                 accepted = _send_batch(api, reader.job.sketch, batch, f"{prefix}-{number}")
             except _Refused as refused:
@@ -135,26 +135,26 @@ def _send_file(api: Api, reader: _Reader, name: str, prefix: str, progress: Prog
             sent.items += accepted
             sent.batches += 1
             sent.counted = progress.counted = "people" if batch.member == "users" else "events"
-            progress.advance(accepted, source.share)
+            progress.advance(accepted, file.share_read)
 
 
 class _Refused(Failure):
-    """A batch that the service refuses, with the line of its first bad item where it names one."""
+    """The service refuses a batch; `line` is where the first bad item begins, None if the service names no item."""
 
     def __init__(self, line: int | None, reason: str) -> None:
         self.line = line
         super().__init__(reason)
 
     def of_a_person(self) -> "_Refused":
-        """The service names a person by position, so it is not known which of their rows was meant."""
+        """The same of a batch of people: the service names a person, and not which of their rows is bad."""
         begin = "" if self.line is None else "of the person whose rows begin here, "
         return _Refused(self.line, f"{begin}{self}")
 
 
-def _send_batch(api: Api, sketch: str, batch: Batch, request_key: str) -> int:
+def _send_batch(api: Api, sketch: str, batch: Batch, idempotency_key: str) -> int:
     path = at("sketches", sketch, "events")
     try:
-        answer = api.ask("POST", path, batch.body(), request_key=request_key)
+        answer = api.ask("POST", path, batch.body(), idempotency_key=idempotency_key)
     except Problem as problem:
         raise _located(problem, batch) from None
     accepted: int = answer.json()["accepted"]
@@ -179,27 +179,27 @@ def _located(problem: Problem, batch: Batch) -> Failure:
 
 
 def _prefix(name: str, job: Job) -> str:
-    """From the file as it is now and the options; of a pipe, at random."""
+    """How the idempotency keys begin: it follows from the file as it is now and the options; of a pipe it is random."""
     what = identity(name)
     if what is None:
         return secrets.token_hex(8)
-    options = json.dumps([job.sketch, *job.columns.names, job.form, job.batch])
+    options = json.dumps([job.sketch, *job.columns.names, job.form, job.batch_size])
     return hashlib.sha256(f"{what}\0{options}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def _told(job: Job, name: str, prefix: str, line: int | None, reason: str, sent: Sent) -> str:
+def _how_to_go_on(job: Job, name: str, prefix: str, line: int | None, reason: str, sent: Sent) -> str:
     files = job.files if job.resume_key else job.files[job.files.index(name) :]
     again = f"run it again for {' '.join(files)}" if len(files) < len(job.files) else "run the same command again"
     correct = "" if line is None else "correct the line, "
-    place = "" if reason.startswith(_shown(name)) else _place(name, line)
+    place = "" if reason.startswith(shown_name(name)) else _place(name, line)
     return (
         f"{place}{reason.rstrip('.')}. {sent} before it are counted. "
         f"To go on, {correct}{again} with the same API key and --resume-key {prefix}: nothing is counted twice."
     )
 
 
-def _told_unsorted(name: str, unsorted: OutOfOrder, sent: Sent) -> str:
-    """Sorted rows make other batches, so no resume key leads on from here."""
+def _how_to_go_on_sorted(name: str, unsorted: OutOfOrder, sent: Sent) -> str:
+    """Sorted rows make other batches, so a resume key would be of no use."""
     if not sent.batches:
         return f"{_place(name, unsorted.line)}{unsorted.reason} Nothing was sent."
     return (
@@ -210,8 +210,4 @@ def _told_unsorted(name: str, unsorted: OutOfOrder, sent: Sent) -> str:
 
 
 def _place(name: str, line: int | None) -> str:
-    return f"{_shown(name)}: " if line is None else f"{_shown(name)}, line {line:,}: "
-
-
-def _shown(name: str) -> str:
-    return "standard input" if name == STDIN else name
+    return f"{shown_name(name)}: " if line is None else f"{shown_name(name)}, line {line:,}: "

@@ -1,15 +1,16 @@
 """discreet plan | snapshot | snapshots | histogram."""
 
+import secrets
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from app.client.commands import SKETCH, TERMS, Group, add_terms, command, given, new_request_key, show
+from app.client.commands.common import SKETCH, TERMS, Group, add_command, add_terms, given, show
 from app.client.connection import Api, at
 from app.client.failures import Misuse, Unreachable
-from app.client.pictures import LEFT_OUT, histogram, wrapped
-from app.client.tables import amount, moment, table
-from app.client.terminal import exact, note
+from app.client.terminal.histogram import LEFT_OUT, histogram
+from app.client.terminal.output import wrapped, write_exactly, write_note
+from app.client.terminal.tables import amount, moment, table
 
 _MECHANISMS = ("auto", "pmg", "reduced-approx", "reduced-pure", "gshm", "laplace-compact")
 _PATIENCE_SECONDS = 30
@@ -17,7 +18,8 @@ _PARAMETERS = ("k", "unit", "max_contributions", "universe_size")
 
 
 def add(commands: Group) -> None:
-    plan = command(
+    """Add the commands that plan, make and show releases."""
+    plan = add_command(
         commands,
         "plan",
         "say what a release would give and cost, without paying",
@@ -28,17 +30,17 @@ def add(commands: Group) -> None:
     add_terms(plan)
     _add_parameters(plan)
 
-    snapshot = command(commands, "snapshot", "release a private histogram and pay for it", _snapshot)
+    snapshot = add_command(commands, "snapshot", "release a private histogram and pay for it", _snapshot)
     snapshot.add_argument("sketch", help=SKETCH)
     add_terms(snapshot)
     snapshot.add_argument("--mechanism", choices=_MECHANISMS, help="default: auto, the one with the least error bound")
     snapshot.add_argument("--idempotency-key", metavar="KEY", help="asked again under it, gets the same snapshot, free")
 
-    command(commands, "snapshots", "list what was released of a sketch, newest first", _snapshots).add_argument(
+    add_command(commands, "snapshots", "list what was released of a sketch, newest first", _snapshots).add_argument(
         "sketch", help=SKETCH
     )
 
-    shown = command(commands, "histogram", "draw the newest snapshot of a sketch; free", _histogram)
+    shown = add_command(commands, "histogram", "draw the newest snapshot of a sketch; free", _histogram)
     shown.add_argument("sketch", help=SKETCH)
     shown.add_argument("--top", type=int, metavar="N", help="only so many of the largest counts")
     shown.add_argument("--min-count", type=int, metavar="N", help="only counts of at least this")
@@ -60,19 +62,23 @@ def _plan(api: Api, options: Namespace) -> None:
         raise Misuse("Name a sketch to plan for, or give --k and what else it would have, not both.")
     path = at("sketches", options.sketch, "plan") if options.sketch else at("plan")
     plan = api.post(path, given(options, *TERMS) | parameters)
-    show(options, plan, lambda: "\n".join(_planned(plan)))
+    show(options, plan, lambda: "\n".join(_plan_in_words(plan)))
 
 
-def _planned(plan: dict[str, Any]) -> list[str]:
+def _plan_in_words(plan: dict[str, Any]) -> list[str]:
     best = plan["mechanisms"][0]
     headings = ("mechanism", "cut", "noise −", "noise +", "sketch −", "likely from", "releases left")
     words = [f"auto would take {plan['recommended']}: {amount(best['charge'])}."]
     if plan.get("comparison"):
         words += wrapped(plan["comparison"]["words"])
-    return [table(headings, [_offer(offer) for offer in plan["mechanisms"]], empty="No mechanism fits."), "", *words]
+    return [
+        table(headings, [_offer_cells(offer) for offer in plan["mechanisms"]], empty="No mechanism fits."),
+        "",
+        *words,
+    ]
 
 
-def _offer(offer: dict[str, Any]) -> list[object]:
+def _offer_cells(offer: dict[str, Any]) -> list[object]:
     bound = offer["error_bound"]
     return [
         offer["mechanism"],
@@ -84,18 +90,20 @@ def _offer(offer: dict[str, Any]) -> list[object]:
 
 
 def _snapshot(api: Api, options: Namespace) -> None:
-    api.patience = _PATIENCE_SECONDS  # safe: there always is an idempotency key
-    request_key = options.idempotency_key or new_request_key()
+    api.patience = _PATIENCE_SECONDS  # retries are safe, since there always is an idempotency key
+    idempotency_key = options.idempotency_key or secrets.token_hex(8)
     try:
         snapshot = api.post(
-            at("sketches", options.sketch, "snapshots"), given(options, *TERMS, "mechanism"), request_key=request_key
+            at("sketches", options.sketch, "snapshots"),
+            given(options, *TERMS, "mechanism"),
+            idempotency_key=idempotency_key,
         )
     except Unreachable as unreachable:
-        raise Unreachable(f"{unreachable} Ask again with --idempotency-key {request_key}, to pay once.") from None
-    show(options, snapshot, lambda: "\n".join([histogram(snapshot), *_paid(snapshot)]))
+        raise Unreachable(f"{unreachable} Ask again with --idempotency-key {idempotency_key}, to pay once.") from None
+    show(options, snapshot, lambda: "\n".join([histogram(snapshot), *_payments(snapshot)]))
 
 
-def _paid(snapshot: dict[str, Any]) -> list[str]:
+def _payments(snapshot: dict[str, Any]) -> list[str]:
     left = {each["ledger"]: amount(each) for each in snapshot["remaining"]}
     return [
         f"{each['ledger']} paid {amount(each)}; it had {left[each['ledger']]} left." for each in snapshot["charged"]
@@ -105,12 +113,18 @@ def _paid(snapshot: dict[str, Any]) -> list[str]:
 def _snapshots(api: Api, options: Namespace) -> None:
     page = api.whole(at("sketches", options.sketch, "snapshots"))
     headings = ("id", "when", "mechanism", "ε", "δ", "cut")
-    show(options, page, lambda: table(headings, [_summary(item) for item in page["items"]], empty="Nothing released."))
-
-
-def _summary(item: dict[str, Any]) -> list[object]:
-    amounts = (item["epsilon"], item["delta"])
-    return [item["id"], moment(item["created_at"]), item["mechanism"], *amounts, item["parameters"]["threshold"]]
+    rows = [
+        (
+            snapshot["id"],
+            moment(snapshot["created_at"]),
+            snapshot["mechanism"],
+            snapshot["epsilon"],
+            snapshot["delta"],
+            snapshot["parameters"]["threshold"],
+        )
+        for snapshot in page["items"]
+    ]
+    show(options, page, lambda: table(headings, rows, empty="Nothing released."))
 
 
 def _histogram(api: Api, options: Namespace) -> None:
@@ -122,9 +136,9 @@ def _histogram(api: Api, options: Namespace) -> None:
         _save(options.svg, api.ask("GET", path, query=query, accept="image/svg+xml").body)
     if options.csv:
         answer = api.ask("GET", path, query=query, accept="text/csv")
-        exact(answer.body.decode())
+        write_exactly(answer.body.decode())
         if "X-Histogram-Truncated" in answer.headers:
-            note(LEFT_OUT)
+            write_note(LEFT_OUT)
     elif options.json or not options.svg:
         snapshot = api.get(path, **query)
         show(options, snapshot, lambda: histogram(snapshot, most=options.top))
@@ -135,4 +149,4 @@ def _save(file: str, picture: bytes) -> None:
         Path(file).write_bytes(picture)
     except OSError as error:
         raise Misuse(f"{file} cannot be written: {error.strerror}.") from None
-    note(f"The picture is in {file}.")
+    write_note(f"The picture is in {file}.")

@@ -1,8 +1,8 @@
-"""Files as items, one after the other: CSV, NDJSON, plain lines, Parquet.
+"""What files hold, item by item: CSV, NDJSON, plain lines, Parquet.
 
-An item is what the service takes: a key, or an object with `key` and perhaps `count` and `user`, or a person's `keys`
-with perhaps their `user`. Each comes with the line, or row, where it begins. What the service checks itself, such as
-the length of a key, is left to it.
+An item is what the service takes: a key; an object with `key` and perhaps `count` and `user`; or a person, as an object
+with `keys` and perhaps `user`. Each is placed: it comes with the number of the line, or row, where it begins. What the
+service checks itself, such as the length of a key, is not checked here.
 """
 
 import csv
@@ -10,13 +10,14 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, cast
 
 from app.client.failures import Failure
-from app.client.sources import Source
+from app.client.ingest.input_files import InputFile
 
 Item = str | dict[str, Any]
-Placed = tuple[int, Item]
+Placed = tuple[int, Item]  # the line where the item begins, from 1
 
 FORMATS = ("auto", "csv", "ndjson", "lines", "parquet")
 _SUFFIXES = {
@@ -29,11 +30,11 @@ _SUFFIXES = {
 }
 _BOM = "\ufeff"
 _LONGEST_LINE = 1 << 24
-_MOST_DIGITS = 10  # of a count; the service takes up to 2^31 − 1
+_MOST_DIGITS = 10  # of a count: the largest that the service takes, 2^31 − 1, has ten
 
 
 class BadRow(Failure):
-    """Names the place; the rows before it are fine."""
+    """A row that cannot be read, by its line; the rows before it could be."""
 
     def __init__(self, line: int, reason: str) -> None:
         self.line, self.reason = line, reason
@@ -42,7 +43,10 @@ class BadRow(Failure):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which column, or member, is what. Without a choice: `key`, and `count` and `user` where they are."""
+    """Which column of a table, or member of an object, holds what.
+
+    If none is chosen: `key`, and `count` and `user` where a file has them.
+    """
 
     key: str | None = None
     count: str | None = None
@@ -50,9 +54,11 @@ class Columns:
 
     @property
     def names(self) -> tuple[str, str | None, str | None]:
+        """The columns for key, count and user; None for one that is not to be read."""
         return (self.key or "key", self.count, self.user) if self._chosen else ("key", "count", "user")
 
     def required(self) -> list[str]:
+        """The columns that a file must have."""
         return [name for name in self.names if name] if self._chosen else ["key"]
 
     @property
@@ -60,23 +66,23 @@ class Columns:
         return any((self.key, self.count, self.user))
 
 
-def items(source: Source, form: str, columns: Columns) -> Iterator[Placed]:
-    """Raises `BadRow` where a row cannot be read."""
+def items(file: InputFile, form: str, columns: Columns) -> Iterator[Placed]:
+    """The items of a file; a `BadRow` is raised at the first row that cannot be read."""
     try:
-        chosen = _guessed(source, columns) if form == "auto" else form
-        yield from _READERS[chosen](source, columns)
+        chosen = _guessed_format(file, columns) if form == "auto" else form
+        yield from _READERS[chosen](file, columns)
     except (EOFError, OSError, zlib.error) as error:
-        raise Failure(f"{source.name} ends early or is damaged: {error}.") from None
+        raise Failure(f"{file.name} ends early or is damaged: {error}.") from None
     except UnicodeDecodeError:
-        raise Failure(f"{source.name} is not text in UTF-8.") from None
+        raise Failure(f"{file.name} is not text in UTF-8.") from None
 
 
-def _guessed(source: Source, columns: Columns) -> str:
-    """By the name; else by how it begins."""
-    known = _SUFFIXES.get(source.suffix)
+def _guessed_format(file: InputFile, columns: Columns) -> str:
+    """By how the name ends, else by how the content begins."""
+    known = _SUFFIXES.get(file.suffix)
     if known:
         return known
-    start = source.bytes.peek(4096)[:4096]
+    start = file.bytes.peek(4096)[:4096]
     if start.startswith(b"PAR1"):
         return "parquet"
     if start.lstrip()[:1] in (b"{", b'"'):
@@ -85,10 +91,10 @@ def _guessed(source: Source, columns: Columns) -> str:
     return "csv" if set(columns.required()) <= set(next(csv.reader([first]), [])) else "lines"
 
 
-def _lines(source: Source) -> Iterator[str]:
-    """Without their ends; a line that never ends does not fill the memory."""
-    for number in _forever():
-        line = source.bytes.readline(_LONGEST_LINE)
+def _lines(file: InputFile) -> Iterator[str]:
+    """The lines with their ends. One that is too long is refused before it fills the memory."""
+    for number in count(1):
+        line = file.bytes.readline(_LONGEST_LINE)
         if not line:
             return
         if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
@@ -100,26 +106,19 @@ def _lines(source: Source) -> Iterator[str]:
         yield text.removeprefix(_BOM) if number == 1 else text
 
 
-def _forever() -> Iterator[int]:
-    number = 0
-    while True:
-        number += 1
-        yield number
-
-
-def _plain(source: Source, _columns: Columns) -> Iterator[Placed]:
-    for number, line in enumerate(_lines(source), start=1):
+def _plain_lines(file: InputFile, _columns: Columns) -> Iterator[Placed]:
+    for number, line in enumerate(_lines(file), start=1):
         yield number, line.removesuffix("\n").removesuffix("\r")
 
 
 # Tables
 
 
-def _csv(source: Source, columns: Columns) -> Iterator[Placed]:
-    rows = csv.reader(_lines(source), strict=True)
+def _csv(file: InputFile, columns: Columns) -> Iterator[Placed]:
+    rows = csv.reader(_lines(file), strict=True)
     try:
         heading = next(rows, [])
-        places = _places(heading, columns, source.name)
+        places = _places(heading, columns, file.name)
         begin = rows.line_num + 1
         for row in rows:
             if row:  # a blank line is no row
@@ -138,34 +137,34 @@ def _places(heading: list[str], columns: Columns, where: str) -> list[int | None
     return [heading.index(name) if name in heading else None for name in columns.names]
 
 
-def _parquet(source: Source, columns: Columns) -> Iterator[Placed]:
-    if source.packed or source.size is None:
-        raise Failure(f"{source.name} cannot be read as Parquet: that needs a file, not a pipe, and not packed again.")
+def _parquet(file: InputFile, columns: Columns) -> Iterator[Placed]:
+    if file.is_compressed or file.size is None:
+        raise Failure(f"{file.name} cannot be read as Parquet: that needs a file, not a pipe, and not packed again.")
     try:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
         raise Failure("Parquet needs pyarrow: pip install 'discreet[arrow]'.") from None
     try:
-        file = parquet.ParquetFile(source.bytes)
-        heading: list[str] = file.schema_arrow.names
-        places = _places(heading, columns, source.name)
+        table = parquet.ParquetFile(file.bytes)
+        heading: list[str] = table.schema_arrow.names
+        places = _places(heading, columns, file.name)
         wanted = [heading[place] for place in places if place is not None]
         row = 0
-        for batch in file.iter_batches(columns=wanted):
+        for batch in table.iter_batches(columns=wanted):
             cells = [[None] * len(batch) if i is None else batch[heading[i]].to_pylist() for i in places]
             for values in zip(*cells, strict=True):
                 row += 1
                 yield row, _item(list(values), row)
     except pa.ArrowException as error:
-        raise Failure(f"{source.name} is not Parquet that can be read: {str(error).splitlines()[0]}") from None
+        raise Failure(f"{file.name} is not Parquet that can be read: {str(error).splitlines()[0]}") from None
 
 
 # NDJSON
 
 
-def _ndjson(source: Source, columns: Columns) -> Iterator[Placed]:
-    for number, line in enumerate(_lines(source), start=1):
+def _ndjson(file: InputFile, columns: Columns) -> Iterator[Placed]:
+    for number, line in enumerate(_lines(file), start=1):
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
@@ -199,21 +198,21 @@ def _members(value: Any, columns: Columns, line: int) -> list[Any]:
 
 
 def _item(cells: list[Any], line: int) -> Item:
-    key, count, user = cells
+    key, times, user = cells
     item: dict[str, Any] = {}
     if isinstance(key, list):
         item["keys"] = [_text(each, "key", line) for each in key]
     else:
         item["key"] = _text(key, "key", line)
-    if count is not None:
-        item["count"] = _number(count, line)
+    if times is not None:
+        item["count"] = _number(times, line)
     if user is not None:
         item["user"] = _text(user, "user", line)
     return item["key"] if item.keys() == {"key"} else item
 
 
 def _text(value: Any, what: str, line: int) -> str:
-    """Whole numbers are taken as their digits: an id is often one."""
+    """Whole numbers become their digits, because ids are often numbers."""
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -229,5 +228,5 @@ def _number(value: Any, line: int) -> int:
     raise BadRow(line, "a count must be a whole number.")
 
 
-_Reader = Callable[[Source, Columns], Iterable[Placed]]
-_READERS = cast(dict[str, _Reader], {"csv": _csv, "ndjson": _ndjson, "lines": _plain, "parquet": _parquet})
+_Reader = Callable[[InputFile, Columns], Iterable[Placed]]
+_READERS = cast(dict[str, _Reader], {"csv": _csv, "ndjson": _ndjson, "lines": _plain_lines, "parquet": _parquet})

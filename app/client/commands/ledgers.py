@@ -3,29 +3,30 @@
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from app.client.commands import LEDGER, Group, command, given, group, show
+from app.client.commands.common import LEDGER, Group, add_command, add_group, given, show
 from app.client.connection import Api, at
-from app.client.pictures import wrapped
-from app.client.tables import amount, facts, moment, table
+from app.client.terminal.output import wrapped
+from app.client.terminal.tables import amount, facts, moment, table
 
 _HEADINGS = ("name", "accountant", "ε left", "of", "δ left", "of", "more like the last")
 
 
 def add(commands: Group) -> None:
-    actions = group(commands, "ledgers", "make, list, show and change budgets, on a server")
-    create = command(actions, "create", "make a budget that several sketches may share", _create)
+    """Add `ledgers` with its actions."""
+    actions = add_group(commands, "ledgers", "make, list, show and change budgets, on a server")
+    create = add_command(actions, "create", "make a budget that several sketches may share", _create)
     _add_total(create)
     create.add_argument("--accountant", choices=("basic", "zcdp"), help="how costs add up; default: basic")
     create.add_argument("--max-contributions", type=int, metavar="M", help="of a person to all its sketches together")
     create.add_argument("--unit", choices=("event", "user"), default="event", help="of --max-contributions")
-    command(actions, "list", "list the ledgers", _list)
+    add_command(actions, "list", "list the ledgers", _list)
     for name, words, run in (
         ("show", "show total, spent and left", _show),
         ("entries", "list the payments and changes, oldest first", _entries),
         ("report", "state what is proven of all releases together, and what is spent", _report),
     ):
-        command(actions, name, words, run).add_argument("name", help=LEDGER)
-    change = command(actions, "set-budget", "give a ledger another total, never below what is spent", _set_budget)
+        add_command(actions, name, words, run).add_argument("name", help=LEDGER)
+    change = add_command(actions, "set-budget", "give a ledger another total, never below what is spent", _set_budget)
     _add_total(change)
     change.add_argument("--reason", required=True, help="stays in the ledger for good")
 
@@ -51,7 +52,17 @@ def _set_budget(api: Api, options: Namespace) -> None:
 
 def _list(api: Api, options: Namespace) -> None:
     page = api.whole(at("ledgers"))
-    show(options, page, lambda: table(_HEADINGS, [_row(ledger) for ledger in page["items"]], empty="No ledgers."))
+    rows = [
+        (
+            ledger["name"],
+            ledger["accountant"],
+            *(ledger["remaining"]["epsilon"], ledger["total"]["epsilon"]),
+            *(ledger["remaining"]["delta"], ledger["total"]["delta"]),
+            ledger["releases_like_the_last"],
+        )
+        for ledger in page["items"]
+    ]
+    show(options, page, lambda: table(_HEADINGS, rows, empty="No ledgers."))
 
 
 def _show(api: Api, options: Namespace) -> None:
@@ -62,42 +73,42 @@ def _show(api: Api, options: Namespace) -> None:
 def _entries(api: Api, options: Namespace) -> None:
     page = api.whole(at("ledgers", options.name, "entries"))
     headings = ("number", "kind", "when", "ε", "δ", "mechanism", "for")
-    show(options, page, lambda: table(headings, [_entry(entry) for entry in page["items"]], empty="No entries."))
+    rows = [
+        (
+            entry["number"],
+            entry["kind"],
+            moment(entry["created_at"]),
+            entry["epsilon"],
+            entry["delta"],
+            entry["mechanism"],
+            entry["snapshot"] or entry["reason"],
+        )
+        for entry in page["items"]
+    ]
+    show(options, page, lambda: table(headings, rows, empty="No entries."))
 
 
 def _report(api: Api, options: Namespace) -> None:
     report = api.get(at("ledgers", options.name, "report"))
-    show(options, report, lambda: "\n".join(_statement(report)))
+    show(options, report, lambda: "\n".join(_report_in_words(report)))
 
 
-def _statement(report: dict[str, Any]) -> list[str]:
-    """What is proven comes first. Of a zcdp ledger, what is spent is called what it is."""
+def _report_in_words(report: dict[str, Any]) -> list[str]:
+    """What is proven comes first. What a zcdp ledger has spent is no guarantee, so it is called bookkeeping."""
     numerical, rho = report["numerical"], report["spent"].get("rho")
     spent = f"{amount(report['spent'])} of {amount(report['total'])}"
     lines = [
         report["statement"],
-        *map(_change, report["budget_changes"]),
+        *map(_budget_change, report["budget_changes"]),
         f"Bookkeeping: spent {spent} (ρ = {rho})." if rho else f"Spent: {spent}.",
         f"Numerically: {amount(numerical)}. {numerical['note']}" if numerical else "",
     ]
     return [part for line in lines if line for part in wrapped(line)]
 
 
-def _change(change: dict[str, Any]) -> str:
+def _budget_change(change: dict[str, Any]) -> str:
     adds = f", which adds {amount(change['adds'])} to the guarantee" if change["adds"] else ""
     return f"Entry {change['number']}, after a release, set the total to {amount(change)}{adds}."
-
-
-def _row(ledger: dict[str, Any]) -> list[object]:
-    left, total = ledger["remaining"], ledger["total"]
-    amounts = (left["epsilon"], total["epsilon"], left["delta"], total["delta"])
-    return [ledger["name"], ledger["accountant"], *amounts, ledger["releases_like_the_last"]]
-
-
-def _entry(entry: dict[str, Any]) -> list[object]:
-    paid_for = entry["snapshot"] or entry["reason"]
-    numbers = (entry["epsilon"], entry["delta"])
-    return [entry["number"], entry["kind"], moment(entry["created_at"]), *numbers, entry["mechanism"], paid_for]
 
 
 def _facts(ledger: dict[str, Any]) -> str:

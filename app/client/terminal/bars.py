@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.client.terminal import Style, draws_blocks, styled
+from app.client.terminal.output import Style, draws_blocks, styled
 
-_STUB = 0.6  # where a logarithmic scale begins: one event still has a length
+_STUB = 0.6  # the count at which a logarithmic scale begins: below 1, so that a single event has a length
 
 
 class Ink(NamedTuple):
+    """The characters that bars are drawn with."""
+
     full: str
     left: str
     line: str
@@ -25,12 +27,13 @@ ASCII = Ink("#", "[", "-", "+", "]", ">", ":")
 
 
 def ink() -> Ink:
+    """The finest characters that the terminal can show."""
     return BLOCKS if draws_blocks() else ASCII
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A count between its ends. Without a high end the error bar has none; without an error bar both are the count."""
+    """A count and the ends of its error bar. `high` is None where no upper bound is known; low = high: no error bar."""
 
     count: int
     low: int
@@ -39,26 +42,29 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From counts to columns, `size` of them."""
+    """Which of `size` columns a count lies in; `share` says how far along it is, from 0 to 1."""
 
     size: int
     share: Callable[[float], float]
 
     @classmethod
     def linear(cls, size: int, top: int) -> "Scale":
+        """Equal counts take equal lengths; `top` is the largest that fits."""
         return cls(size, lambda count: count / max(1, top))
 
     @classmethod
     def logarithmic(cls, size: int, top: int) -> "Scale":
+        """Equal ratios take equal lengths; `top` is the largest that fits, and a count of 1 is still visible."""
         whole = math.log(max(2, top) / _STUB)
         return cls(size, lambda count: math.log(max(count, _STUB) / _STUB) / whole)
 
     def column(self, count: float) -> int:
+        """The column of a count; counts beyond an end lie in the last column there."""
         return max(0, min(self.size - 1, int(self.share(count) * self.size)))
 
 
 def drawn(bar: Bar, scale: Scale, *, cut: int | None = None, style: Style = Style.BAR) -> str:
-    """Exactly `scale.size` columns. The cut shows where the bar leaves it room."""
+    """The bar in exactly `scale.size` columns. The threshold, `cut`, is marked unless the bar covers it."""
     pen = ink()
     start = scale.column(max(0, bar.low))
     whisker = _whisker(bar, scale, start, pen)
@@ -90,7 +96,7 @@ def _rest(size: int, used: int, cut: int | None, pen: Ink) -> str:
 
 
 def axis(scale: Scale, marks: Iterable[int]) -> str:
-    """Labels that begin at their columns, as many as fit."""
+    """A line of labels, each beginning at the column of its count, as many as fit."""
     line = ""
     for mark in marks:
         column, label = scale.column(mark), f"{mark // 1000}k" if mark >= 1000 else str(mark)

@@ -1,19 +1,20 @@
-"""discreet ingest."""
+"""discreet ingest: its options. What it does is in `client/ingest`."""
 
 from argparse import ArgumentTypeError, Namespace
 
-from app.client.batches import MOST_ITEMS
-from app.client.commands import SKETCH, Group, command, show
+from app.client.commands.common import SKETCH, Group, add_command, show
 from app.client.connection import Api
-from app.client.ingest import Job, send
-from app.client.progress import Progress
-from app.client.readers import FORMATS, Columns
+from app.client.ingest.batches import MOST_ITEMS
+from app.client.ingest.formats import FORMATS, Columns
+from app.client.ingest.sending import Job, send_files
+from app.client.terminal.progress import Progress
 
-_LONGEST_KEY = 200  # the numbers of file and batch follow it
+_LONGEST_RESUME_KEY = 200  # characters; an idempotency key is it with the numbers of file and batch behind
 
 
 def add(commands: Group) -> None:
-    ingest = command(
+    """Add `ingest`, which sends files to a sketch."""
+    ingest = add_command(
         commands,
         "ingest",
         "send files of events to a sketch, each event once",
@@ -48,24 +49,23 @@ def _batch(text: str) -> int:
 
 
 def _resume_key(text: str) -> str:
-    if not (text.isascii() and text.isprintable() and " " not in text and 1 <= len(text) <= _LONGEST_KEY):
-        raise ArgumentTypeError(f"must have 1 to {_LONGEST_KEY} printable ASCII characters without spaces")
+    if not (text.isascii() and text.isprintable() and " " not in text and 1 <= len(text) <= _LONGEST_RESUME_KEY):
+        raise ArgumentTypeError(f"must have 1 to {_LONGEST_RESUME_KEY} printable ASCII characters without spaces")
     return text
 
 
 def _ingest(api: Api, options: Namespace) -> None:
-    columns = Columns(options.column, options.count_column, options.user_column)
     job = Job(
-        options.files,
-        options.sketch,
-        columns,
-        options.format,
-        options.batch,
-        options.resume_key,
+        files=options.files,
+        sketch=options.sketch,
+        columns=Columns(options.column, options.count_column, options.user_column),
+        form=options.format,
+        batch_size=options.batch,
+        resume_key=options.resume_key,
         user_order=options.user_order,
     )
     api.patience = options.patience
     with Progress(options.sketch) as progress:
         api.on_wait = progress.say
-        sent = send(api, job, progress)
+        sent = send_files(api, job, progress)
     show(options, {"accepted": sent.items}, lambda: f"{sent} are in {options.sketch}.")

@@ -1,13 +1,12 @@
-"""A released histogram in the terminal: bars with error bars, the cut, and what is guaranteed, in words."""
+"""A released histogram in the terminal: bars with error bars, the threshold, and the guarantee in words."""
 
-import textwrap
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from app.client.bars import Bar, Scale, drawn
-from app.client.tables import cell, moment
-from app.client.terminal import Style, clean, columns, fitted, spoken, styled, width
+from app.client.terminal.bars import Bar, Scale, drawn
+from app.client.terminal.output import Style, clean, columns, fitted, spoken, styled, width, wrapped
+from app.client.terminal.tables import cell, moment
 
 _MOST_ROWS = 20
 _LEAST_FOR_ENDS = 64  # columns of a terminal that has room for the ends in figures
@@ -16,7 +15,7 @@ LEFT_OUT = "The smallest counts were left out: the keys have more bytes together
 
 
 def histogram(snapshot: Mapping[str, Any], *, most: int | None = None) -> str:
-    """The largest counts first, the rest in a line."""
+    """The `most` largest counts as bars, with a title and a legend; a line says how many more there are."""
     bars = sorted(snapshot["histogram"], key=lambda bar: (-bar["count"], bar["key"]))
     shown = bars[: most or _MOST_ROWS]
     lines = [styled(_title(snapshot, len(bars)), Style.STRONG), *_rows(shown, snapshot["parameters"]["threshold"])]
@@ -36,7 +35,9 @@ def _rows(shown: list[dict[str, Any]], threshold: int) -> list[str]:
         return []
     keys = [clean(bar["key"]) for bar in shown]
     counts = [cell(bar["count"]) for bar in shown]
-    ends = [spoken(_ends(bar)) for bar in shown] if width() >= _LEAST_FOR_ENDS else [""] * len(shown)
+    ends = [""] * len(shown)
+    if width() >= _LEAST_FOR_ENDS:
+        ends = [spoken(f"{cell(bar['low'])}–{'?' if bar['high'] is None else cell(bar['high'])}") for bar in shown]
     figures = max(map(len, counts)), max(map(columns, ends))
     room = width() - sum(figures) - 6
     names = min(max(map(columns, keys)), max(_LEAST_BAR, room * 2 // 5))
@@ -54,11 +55,8 @@ def _rows(shown: list[dict[str, Any]], threshold: int) -> list[str]:
     ]
 
 
-def _ends(bar: Mapping[str, Any]) -> str:
-    return f"{cell(bar['low'])}–{'?' if bar['high'] is None else cell(bar['high'])}"
-
-
 def legend(snapshot: Mapping[str, Any]) -> list[str]:
+    """What the picture means: the threshold, how sure the error bars are, and the guarantee of the release."""
     threshold, bound = snapshot["parameters"]["threshold"], snapshot["error_bound"]
     sketch = bound["sketch_low"]
     missed = f"{bound['noise_low'] + (sketch or 0):,}" + (
@@ -69,10 +67,3 @@ def legend(snapshot: Mapping[str, Any]) -> list[str]:
         f"count lies within its error bar, and that of a key which was not reported is at most {missed}."
         + (f" {LEFT_OUT}" if snapshot.get("truncated") else "")
     ) + wrapped(snapshot["guarantee"])
-
-
-def wrapped(words: str, *, indent: int = 0, most: int = 120) -> list[str]:
-    """Broken at spaces, but not those of `ε = 0.5`."""
-    tied = clean(words).replace(" = ", "\u00a0=\u00a0")
-    lines = textwrap.wrap(tied, min(width(), most) - indent, break_on_hyphens=False, break_long_words=False)
-    return [line.replace("\u00a0", " ") for line in lines]

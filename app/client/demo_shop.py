@@ -28,14 +28,14 @@ SECRETS = {  # page -> how often it was seen
 
 
 def pages() -> list[str]:
-    """From the most to the least popular."""
+    """The pages of the shop, the most popular first."""
     goods = [f"/p/{kind}-{thing}" for kind, thing in product(_KINDS, _THINGS)]
     random.Random(_SEED).shuffle(goods)  # noqa: S311  # a demonstration, the same each time
     return [*_MAIN, *goods]
 
 
 def views() -> list[str]:
-    """In the order in which they came."""
+    """The page of each view, in the order in which they came; among them are the `SECRETS`."""
     rng = random.Random(_SEED)  # noqa: S311
     rare = [page for page, times in SECRETS.items() for _ in range(times)]
     campaigns = round(EVENTS * _CAMPAIGN_SHARE)
@@ -51,4 +51,5 @@ def views() -> list[str]:
 
 
 def truth(seen: list[str]) -> Counter[str]:
+    """How often each page was really seen, which a server never says."""
     return Counter(seen)

@@ -1,14 +1,13 @@
-"""What the commands share: a parser for each, the server and key they talk with, a document or words as the result."""
+"""What the commands share: their parsers, the connection to a server, and results as documents or words."""
 
 import argparse
 import json
 import os
-import secrets
 from collections.abc import Callable
 from typing import Any
 
 from app.client.connection import DEFAULT_URL, Api
-from app.client.terminal import out
+from app.client.terminal.output import write_line
 
 Run = Callable[[Api, argparse.Namespace], None]
 Group = Any  # argparse does not export the type of add_subparsers()
@@ -17,12 +16,14 @@ SKETCH = "name of the sketch"
 LEDGER = "name of the ledger"
 
 
-def group(commands: Group, name: str, words: str) -> Group:
+def add_group(commands: Group, name: str, words: str) -> Group:
+    """Add a command that has actions below it, such as `keys create`; gives where to add them."""
     parser = commands.add_parser(name, help=words, description=_sentence(words))
     return parser.add_subparsers(required=True, metavar="action")
 
 
-def command(commands: Group, name: str, words: str, run: Run, *, more: str = "") -> argparse.ArgumentParser:
+def add_command(commands: Group, name: str, words: str, run: Run, *, more: str = "") -> argparse.ArgumentParser:
+    """Add a command that asks a server; gives its parser, for further options."""
     description = " ".join((_sentence(words), more)).strip()
     parser: argparse.ArgumentParser = commands.add_parser(name, help=words, description=description)
     parser.add_argument("--url", help=f"the server; default: DISCREET_URL or {DEFAULT_URL}")
@@ -38,8 +39,7 @@ def _sentence(words: str) -> str:
 
 def _with_api(run: Run, options: argparse.Namespace) -> None:
     url = options.url or os.environ.get("DISCREET_URL", "").strip() or DEFAULT_URL
-    key = options.key or os.environ.get("DISCREET_KEY", "").strip() or None
-    api = Api(url.rstrip("/"), key)
+    api = Api(url.rstrip("/"), options.key or os.environ.get("DISCREET_KEY", "").strip() or None)
     try:
         run(api, options)
     finally:
@@ -47,28 +47,28 @@ def _with_api(run: Run, options: argparse.Namespace) -> None:
 
 
 def show(options: argparse.Namespace, document: Any, words: Callable[[], str]) -> None:
-    out(_written(document) if options.json else words())
-
-
-def _written(document: Any) -> str:
-    """As JSON that is safe to show: what would move the cursor is escaped, which leaves the document the same."""
-    text = json.dumps(document, indent=2, ensure_ascii=False)
-    return "".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text)
-
-
-def done(options: argparse.Namespace, words: str) -> None:
-    """After what the server answers without a document."""
+    """Write the server's document if --json asks for it, else the words for people."""
     if not options.json:
-        out(words)
+        write_line(words())
+        return
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    # Characters that would move the cursor are escaped, which leaves the document the same.
+    write_line("".join(each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text))
+
+
+def confirm(options: argparse.Namespace, words: str) -> None:
+    """Say that something was done for which the server answers no document; with --json, say nothing."""
+    if not options.json:
+        write_line(words)
 
 
 def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Those members of the request that the command names; the server knows the rest."""
+    """The members of a request for which the command gave a value; for the others the server has defaults."""
     return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
 def add_terms(parser: argparse.ArgumentParser) -> None:
-    """What a release asks for. Amounts stay text: they are charged exactly as written."""
+    """Add the options that say what a release asks for. ε and δ stay text: they are charged exactly as written."""
     parser.add_argument("--epsilon", required=True, help="for example 0.5")
     parser.add_argument("--delta", required=True, help="for example 1e-6")
     parser.add_argument("--beta", help="error bounds hold with probability 1 - beta; default: 0.05")
@@ -76,7 +76,3 @@ def add_terms(parser: argparse.ArgumentParser) -> None:
 
 
 TERMS = ("epsilon", "delta", "beta", "expected_events")
-
-
-def new_request_key() -> str:
-    return secrets.token_hex(8)

@@ -1,18 +1,18 @@
-"""Rows of (user, key) as whole people, for a sketch of users, whose item is one person with their set of keys.
+"""Rows of (user, key) gathered into people, for sketches of users, whose items are people with their sets of keys.
 
-The service takes a person once, so all that counts of a person has to be in one item. What is in it must follow from
-that person's rows alone, never from where requests are cut. So the client gathers the rows, which must be sorted by
-user: then a person is complete where the next one begins, and memory holds one person at a time.
+The service takes a person once, so all that is to count of a person has to be in one item. What is in the item must
+follow from that person's rows alone, never from where requests are cut. So the rows must be sorted by user: then a
+person is complete where the next one begins, and memory holds one person at a time.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Literal
 
 from app.client.connection import Api, Problem, at
-from app.client.readers import BadRow, Item, Placed
+from app.client.ingest.formats import BadRow, Item, Placed
 
 MOST_KEYS = 1_000  # of a person: no sketch counts more (the service's largest `max_contributions`)
 MOST_BYTES = 512  # of a key and of a user, as the service has it
@@ -42,10 +42,10 @@ _OUT_OF_ORDER: dict[Order, str] = {
 
 
 def takes_people(api: Api, sketch: str) -> bool:
-    """Whether the unit of the sketch is the user.
+    """Whether the sketch is one of users, found out by sending it an empty batch of people, which counts nothing.
 
-    An API key of scope `ingest` may not read the sketch's parameters, but it may send. So we send an empty batch of
-    people, which counts nothing: a sketch of users accepts it, a sketch of events refuses it as a bad batch.
+    A sketch of users accepts such a batch, and a sketch of events refuses it. Reading the sketch's parameters would be
+    more direct, but an API key that may only ingest must not read them.
     """
     try:
         api.ask("POST", at("sketches", sketch, "events"), b'{"users": []}', repeatable=True)
@@ -59,29 +59,30 @@ def takes_people(api: Api, sketch: str) -> bool:
 def gathered(placed: Iterable[Placed], order: Order) -> Iterator[Placed]:
     """Each person with their different keys, the first `MOST_KEYS` of them, and the line where their rows begin.
 
-    Raises `OutOfOrder` at the first row that shows that the rows are not sorted by user. The order is the sender's word
-    and not found out from the rows: one user more, who fits only the other order, would move everybody.
+    Raises `OutOfOrder` at the first row that shows that the rows are not sorted by user. Whether users are sorted as
+    text or as numbers is said by the sender, not guessed from the rows: else one user more, who fits only the other
+    order, would change how everybody else is read.
     """
-    sequence = _Sequence(order)
+    users = _AscendingUsers(order)
     for _, rows in groupby((_row(line, item) for line, item in placed), key=itemgetter(1)):
-        yield _person(rows, sequence)
+        yield _person(rows, users)
+
+
+def _person(rows: Iterator[_Row], users: "_AscendingUsers") -> Placed:
+    first = next(rows)
+    line, user, _ = first
+    _require_size("user", user, line)
+    users.follow(user, line)
+    return line, {"user": user, "keys": _different_keys(chain([first], rows))}
 
 
 def shortened(placed: Iterable[Placed]) -> Iterator[Placed]:
-    """Whole people as they came, each cut to the first `MOST_KEYS` different keys: nobody makes a request too large."""
+    """People who came whole, cut to their first `MOST_KEYS` different keys, so that every person fits a request."""
     for line, item in placed:
         if isinstance(item, dict) and len(item.get("keys", ())) > MOST_KEYS:
             yield line, {**item, "keys": list(dict.fromkeys(item["keys"]))[:MOST_KEYS]}
         else:
             yield line, item
-
-
-def _person(rows: Iterator[_Row], order: "_Sequence") -> Placed:
-    first = next(rows)
-    line, user, _ = first
-    _require_size("user", user, line)
-    order.follow(user, line)
-    return line, {"user": user, "keys": _different_keys(chain([first], rows))}
 
 
 def _row(line: int, item: Item) -> _Row:
@@ -99,7 +100,7 @@ def _row(line: int, item: Item) -> _Row:
 
 
 def _different_keys(rows: Iterable[_Row]) -> list[str]:
-    """In order of first occurrence. All rows are read, also those beyond the last key that is taken."""
+    """The keys in order of first occurrence. All rows are read, also those after the last key that is taken."""
     keys: dict[str, None] = {}
     for line, _, key in rows:
         if key not in keys and len(keys) < MOST_KEYS:
@@ -109,29 +110,26 @@ def _different_keys(rows: Iterable[_Row]) -> list[str]:
 
 
 def _require_size(what: str, text: str, line: int) -> None:
-    """The service checks this too, but it would name the person; only here it is known which row it was."""
+    """Refuse what the service would refuse: it could name only the person, and here the row is known."""
     certainly_short = 0 < len(text) <= MOST_BYTES // _LETTER_BYTES
     if not certainly_short and not 1 <= len(text.encode()) <= MOST_BYTES:
         raise BadRow(line, f"a {what} has 1 to {MOST_BYTES} bytes of UTF-8.")
 
 
-class _Sequence:
-    """Whether the users so far came in ascending order, so that nobody came twice; no earlier one is remembered."""
+class _AscendingUsers:
+    """Makes sure that each user comes after the one before, so that nobody comes twice; only the last is remembered."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._last: str | float = "" if order == "text" else float("-inf")  # no user is empty
+        self._last: str | float = "" if order == "text" else float("-inf")  # before every user: none is empty
 
     def follow(self, user: str, line: int) -> None:
         if self._order == "text":
-            follows, value = isinstance(self._last, str) and user > self._last, user
+            value: str | int = user
+        elif _WHOLE_NUMBER.fullmatch(user):
+            value = int(user)
         else:
-            follows, value = self._follows_as_number(user)
-        if not follows:
+            raise OutOfOrder(line, self._order)
+        if not value > self._last:  # type: ignore[operator]  # both are text, or both numbers, as the order says
             raise OutOfOrder(line, self._order)
         self._last = value
-
-    def _follows_as_number(self, user: str) -> tuple[bool, Any]:
-        if not _WHOLE_NUMBER.fullmatch(user):
-            return False, user
-        return isinstance(self._last, int | float) and int(user) > self._last, int(user)

@@ -1,11 +1,11 @@
-"""Items as requests: as many as the command wants in each, and never more than a server takes by default."""
+"""Items cut into requests: as many in each as the command says, and never more than a server takes by default."""
 
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.client.readers import Item, Placed
+from app.client.ingest.formats import Item, Placed
 
 MOST_ITEMS = 100_000  # a server's default limit for the events of a batch, and for the keys of all its people together
 _MOST_BYTES = 8 * 1024 * 1024  # half of a server's default limit
@@ -14,24 +14,26 @@ _ITEM_BYTES = 32  # what JSON puts around the texts of an event
 
 @dataclass(slots=True)
 class Batch:
+    """The items of one request, with the line where each begins."""
+
     items: list[Item] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)  # where each item begins
-    keys: int = 0
+    lines: list[int] = field(default_factory=list)
+    keys: int = 0  # of all items together
     size: int = 0  # in bytes, about
 
     @property
     def member(self) -> Literal["users", "events"]:
-        """Which of the two documents the items belong in, by the first. The service refuses a mixture."""
+        """The name under which the service takes such items, judged by the first of them. It refuses a mixture."""
         first = self.items[0]
         return "events" if isinstance(first, str) or "keys" not in first else "users"
 
     def body(self) -> bytes:
-        """JSON, which servers read faster than the other formats."""
+        """The body of the request, in JSON: servers read it faster than the other formats."""
         return json.dumps({self.member: self.items}, ensure_ascii=False).encode()
 
 
 def batches(placed: Iterable[Placed], most: int) -> Iterator[Batch]:
-    """Up to `most` items in each. An item is never split: one that does not fit any more begins the next batch."""
+    """The items in batches of up to `most`. An item is never split: one that no longer fits begins the next batch."""
     batch = Batch()
     for line, item in placed:
         keys, size = _weight(item)
@@ -50,7 +52,10 @@ def batches(placed: Iterable[Placed], most: int) -> Iterator[Batch]:
 
 
 def _weight(item: Item) -> tuple[int, int]:
-    """Keys and bytes. People are measured exactly: they may be long, and escapes in JSON take up to six bytes each."""
+    """How many keys and about how many bytes an item has.
+
+    People are measured exactly: they may be long, and an escaped character takes up to six bytes in JSON.
+    """
     if isinstance(item, str):
         return 1, _ITEM_BYTES + len(item)
     if "keys" in item:

@@ -1,4 +1,4 @@
-"""A server of one's own for a while: a new folder, a free port, a key that nobody knows; gone afterwards."""
+"""A server for the demonstration: with a new folder, a free port and an unknown API key; removed afterwards."""
 
 import http.client
 import os
@@ -23,27 +23,32 @@ _HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Server:
+    """A server that was started here, and the key to administer it."""
+
     url: str
-    key: str = field(repr=False)
+    api_key: str = field(repr=False)
     process: subprocess.Popen[bytes] = field(repr=False)
 
     def wait(self) -> None:
-        """Until it ends, or somebody presses Ctrl-C."""
+        """Wait until the server ends, or somebody presses Ctrl-C."""
         self.process.wait()
 
 
 @contextmanager
 def running() -> Iterator[Server]:
-    # Whoever ends us, or closes the terminal, does not leave the server behind.
+    """Start a server that answers while the block runs; after it the server, its data and its log are gone."""
+    # SIGTERM and SIGHUP (the terminal was closed) must unwind this block too, or the server would stay behind.
     before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         with tempfile.TemporaryDirectory(prefix="discreet-demo-") as folder:
-            server = _started(Path(folder))
+            server = _start(Path(folder))
             try:
                 _wait_until_ready(server, Path(folder))
                 yield server
-            finally:
-                _stop(server.process)
+            finally:  # nothing of the server is worth keeping, so it and its workers need not end gracefully
+                with suppress(ProcessLookupError):
+                    os.killpg(server.process.pid, signal.SIGKILL)
+                server.process.wait(_STOP_SECONDS)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -53,28 +58,24 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _started(folder: Path) -> Server:
-    port, key = _free_port(), secrets.token_urlsafe(24)
+def _start(folder: Path) -> Server:
+    with socket.create_server((_HOST, 0)) as probe:
+        port: int = probe.getsockname()[1]  # free a moment ago
+    api_key = secrets.token_urlsafe(24)
     root = str(Path(__file__).parents[2])
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DISCREET_")} | {
         "DISCREET_DATABASE_URL": f"sqlite:///{folder}/demo.db",
-        "DISCREET_ADMIN_KEY": key,
-        "TMPDIR": str(folder),  # what it would tidy up itself goes with the rest
+        "DISCREET_ADMIN_KEY": api_key,
+        "TMPDIR": str(folder),  # so that its temporary files go with the folder: it is killed and cannot remove them
         "PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH")))),
     }
-    # -P: a folder that happens to have an `app` of its own is not what we mean
+    # -P: where the current folder has an `app` of its own, that one is not meant
     command = [sys.executable, "-P", "-m", "app.cli", "serve", "--host", _HOST, "--port", str(port)]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(  # noqa: S603  # ourselves
             command, env=environment, cwd=folder, stdout=log, stderr=log, start_new_session=True
         )
-    return Server(f"http://{_HOST}:{port}", key, process)
-
-
-def _free_port() -> int:
-    with socket.create_server((_HOST, 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
+    return Server(f"http://{_HOST}:{port}", api_key, process)
 
 
 def _wait_until_ready(server: Server, folder: Path) -> None:
@@ -96,10 +97,3 @@ def _is_ready(address: str) -> bool:
         return False
     finally:
         connection.close()
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Nothing of it is worth keeping, so it need not end gracefully; workers go with it."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(_STOP_SECONDS)
