@@ -108,10 +108,13 @@ RequestKey = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
+    """Which part of a list is asked for."""
+
     limit: int
     after: str | None
 
     def after_number(self) -> int | None:
+        """Where the part begins, in a list whose items are numbered."""
         if self.after is None:
             return None
         if not self.after.isdecimal() or len(self.after) > 18:
@@ -133,6 +136,7 @@ Paging = Annotated[PageRequest, Depends(_page)]
 
 
 def sealed(position: str | None) -> str | None:
+    """A cursor that stands for a position in a list; None at the end of the list."""
     return None if position is None else base64.urlsafe_b64encode(position.encode()).decode()
 
 

@@ -30,6 +30,7 @@ class Readers:
         self._threads = anyio.CapacityLimiter(_THREADS)
 
     def are_too_many(self) -> bool:
+        """Whether one more would have to wait for its place."""
         return self._places.locked()
 
     @asynccontextmanager

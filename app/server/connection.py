@@ -120,6 +120,7 @@ class Connection(HttpToolsProtocol):
         raise httptools.HttpParserError
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Note a header; refuse a request whose body is coded in a way that would hide its end."""
         name = name.lower()
         if name in _NOTED:
             if name == b"expect":
@@ -129,6 +130,7 @@ class Connection(HttpToolsProtocol):
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        """Hand the request to its route, unless its head is too large or its version unknown."""
         if self.parser.should_upgrade():
             return  # `_parse` goes on
         if self._packets > HEAD_BYTES and _length(self.url, self.headers) > HEAD_BYTES:
@@ -154,6 +156,7 @@ class Connection(HttpToolsProtocol):
             self._stop_parsing(last_answers.NO_LENGTH)
 
     def on_body(self, body: bytes) -> None:
+        """Hand a piece of the body to the route; throw it away where the request was answered before."""
         self._body_came = True
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
@@ -165,6 +168,7 @@ class Connection(HttpToolsProtocol):
         cycle.message_event.set()
 
     def on_message_complete(self) -> None:
+        """Tell the route that its body is whole."""
         cycle = self.cycle
         if cycle is None or self.parser.should_upgrade():
             return
@@ -174,6 +178,7 @@ class Connection(HttpToolsProtocol):
             cycle.keep_alive = self.parser.should_keep_alive()
 
     def on_response_complete(self) -> None:
+        """Go on with the next request, or say why nothing more is read."""
         another = bool(self.pipeline)
         super().on_response_complete()
         if not another:
@@ -247,6 +252,7 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
 
     def hang_up(self) -> None:
+        """Close the connection at once."""
         self.waiting_since = None
         self._stop_waiting()
         self.transport.hang_up()

@@ -92,7 +92,7 @@ class Guard:
             return
         if status == 401:
             self.limits.wrong(presented, scope.get("client"))
-        elif is_recognised(scope) and not self.limits.recognised(presented):
+        elif is_recognised(scope):
             self.limits.right(presented)
 
 

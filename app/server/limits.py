@@ -6,7 +6,6 @@ workers each has its own, and a restart forgets them.
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -18,6 +17,7 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from app.refusals import Overloaded, TooManyRequests
+from app.usecases.recent import Recent
 
 _MOST_KNOWN = 10_000
 _MINUTE = 60.0
@@ -28,28 +28,27 @@ _TURN_SECONDS = 20.0
 class Buckets:
     """For each of many, so many a minute; who was quiet may take a minute's worth at once.
 
-    A token bucket, kept as the moment at which it will be full again. The one not used for longest is forgotten first.
+    A token bucket for each, kept as the moment at which it will be full again.
     """
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval = _MINUTE / per_minute
         self._clock = clock
-        self._full_at: OrderedDict[bytes | str, float] = OrderedDict()
+        self._full_at: Recent[bytes | str, float] = Recent(_MOST_KNOWN)
 
     def wait(self, who: bytes | str) -> float:
         """Seconds until there is one to take; 0 if there is."""
         now = self._clock()
-        return max(0.0, self._full_at.get(who, now) - now + self._interval - _MINUTE)
+        return max(0.0, (self._full_at.find(who) or now) - now + self._interval - _MINUTE)
 
     def take(self, who: bytes | str) -> None:
+        """Take one, whether there is one or not."""
         now = self._clock()
-        self._full_at[who] = max(self._full_at.get(who, now), now) + self._interval
-        self._full_at.move_to_end(who)
-        if len(self._full_at) > _MOST_KNOWN:
-            self._full_at.popitem(last=False)
+        self._full_at.put(who, max(self._full_at.find(who) or now, now) + self._interval)
 
     def forget(self, who: bytes | str) -> None:
-        self._full_at.pop(who, None)
+        """Keep nothing of this one, whose bucket is full then."""
+        self._full_at.forget(who)
 
 
 class Limits:
@@ -65,7 +64,7 @@ class Limits:
     ) -> None:
         self._requests = Buckets(requests_per_minute, clock) if requests_per_minute else None
         self._failures = Buckets(failures_per_minute, clock) if failures_per_minute else None
-        self._recognised: OrderedDict[bytes, None] = OrderedDict()
+        self._recognised: Recent[bytes, bool] = Recent(_MOST_KNOWN)  # hashes of API keys that are valid
         self._releases = asyncio.BoundedSemaphore(max_releases)
         self._waiting = 0  # for their turn to release
 
@@ -86,20 +85,17 @@ class Limits:
         return presented
 
     def wrong(self, presented: bytes, client: tuple[str, int] | None) -> None:
-        """The key that was presented is not valid."""
-        self._recognised.pop(presented, None)
+        """The API key that was presented is not valid."""
+        self._recognised.forget(presented)
         if self._requests is not None:
             self._requests.forget(presented)  # else whoever makes up keys would fill the memory
         if self._failures is not None:
             self._failures.take(_address(client))
 
-    def recognised(self, presented: bytes) -> bool:
-        return presented in self._recognised
-
     def right(self, presented: bytes) -> None:
-        self._recognised[presented] = None
-        if len(self._recognised) > _MOST_KNOWN:
-            self._recognised.popitem(last=False)
+        """The API key that was presented is valid."""
+        if presented not in self._recognised:
+            self._recognised.put(presented, True)
 
     @asynccontextmanager
     async def release(self) -> AsyncIterator[None]:

@@ -59,6 +59,7 @@ _counters: dict[tuple[str, int], Counter] = {}  # to find one by its labels agai
 
 
 def count(operation: str, status: int) -> None:
+    """Count one answered request."""
     found = _counters.get((operation, status))
     if found is None:
         found = _counters[operation, status] = REQUESTS.labels(operation, str(status) if status else "none")

@@ -17,7 +17,9 @@ class Waiting(Protocol):
 
     waiting_since: float | None  # for a request; None while one is worked on
 
-    def make_way(self) -> None: ...
+    def make_way(self) -> None:
+        """Close, for a newcomer."""
+        ...
 
 
 def raise_limit() -> None:

@@ -30,9 +30,11 @@ class PatientTransport:
         self.abort = transport.abort
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """As asyncio's transport."""
         return self._transport.get_extra_info(name, default)
 
     def is_closing(self) -> bool:
+        """Whether no other answer can be sent."""
         return self.leaving or self._transport.is_closing()
 
     def end_writing(self) -> None:

@@ -48,11 +48,12 @@ def any_exist(session: Session) -> bool:
 
 
 def get(session: Session, register_id: int) -> ScopeRow:
+    """The register of this id, which exists."""
     return session.get_one(ScopeRow, register_id)
 
 
 def lock(session: Session, register_id: int) -> HeldRegister:
-    """Held still until the commit; its sequence as it is now, after any wait."""
+    """Lock the register until the commit; its sequence is as it is now, after any wait."""
     query = select(ScopeRow.id, ScopeRow.sequence, ScopeRow.dropped_at.is_not(None)).where(ScopeRow.id == register_id)
     return HeldRegister(*session.connection().execute(query.with_for_update()).one())
 
@@ -64,6 +65,7 @@ def is_past(session: Session, register_id: int, sequence: int) -> bool:
 
 
 def entries_after(session: Session, register_id: int, sequence: int) -> Iterator[bytes]:
+    """The rows of the log that were written after this sequence, in order."""
     query = select(AllowanceRow.entries).where(AllowanceRow.scope_id == register_id, AllowanceRow.sequence > sequence)
     streamed = session.connection().execute(query.order_by(AllowanceRow.sequence).execution_options(yield_per=16))
     yield from streamed.scalars()
@@ -133,6 +135,7 @@ def _has_hole(rows: Sequence[tuple[int, int]]) -> bool:
 
 
 def has_open_sketches(session: Session, register_id: int) -> bool:
+    """Whether a sketch of the register still takes events."""
     query = select(SketchRow.id).where(
         SketchRow.scope_id == register_id, SketchRow.closed_at.is_(None), SketchRow.deleted_at.is_(None)
     )

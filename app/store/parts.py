@@ -46,6 +46,7 @@ _REWRITE = (
 
 
 def are_cut(dialect: Dialect) -> bool:
+    """Whether this database keeps the bytes of a sketch in several rows."""
     return dialect.name == "postgresql"
 
 
@@ -55,28 +56,31 @@ def remembered(stored: bytes, dialect: Dialect) -> bytes | None:
 
 
 def first(stored: bytes, dialect: Dialect) -> bytes:
+    """The part that is in the row of the state itself."""
     return stored[:_PART_BYTES] if are_cut(dialect) else stored
 
 
 def further(stored: bytes) -> list[Part]:
+    """The parts that are in rows of their own."""
     return [(at // _PART_BYTES, stored[at : at + _PART_BYTES]) for at in range(_PART_BYTES, len(stored), _PART_BYTES)]
 
 
 def changed(stored: bytes, over: bytes | None) -> list[Part] | None:
-    """Of the further ones, those that differ from what is there; None where that is not known, or of another size."""
+    """Those of the further parts that differ from what is stored now; None where that is not known, or has another
+    size."""
     if over is None or len(over) != len(stored):
         return None
     return [(at, part) for at, part in further(stored) if part != over[at * _PART_BYTES : (at + 1) * _PART_BYTES]]
 
 
 def read(session: Session, sketch_id: int) -> bytes | None:
-    """All of them, in one statement: so they are of one moment."""
+    """The bytes of a sketch, read in one statement, so that all parts are of one moment; None where there are none."""
     rows = session.connection().execute(_READ, {"sketch": sketch_id}).all()
     return b"".join(content for _, content in rows) if rows else None
 
 
 def are_complete(session: Session, sketch_id: int) -> bool:
-    """Whether they follow each other without a gap, each full but the last."""
+    """Whether the stored parts follow each other without a gap, each full but the last."""
     rows = session.connection().execute(_READ, {"sketch": sketch_id}).all()
     if not are_cut(session.get_bind().dialect):
         return len(rows) == 1
@@ -85,7 +89,7 @@ def are_complete(session: Session, sketch_id: int) -> bool:
 
 
 def write_further(session: Session, sketch_id: int, stored: bytes, over: bytes | None) -> None:
-    """Those that changed, where it is known what is there now."""
+    """Store the further parts: those that changed, where it is known what is stored now; else all of them."""
     rewritten = changed(stored, over)
     if rewritten is None:
         erase_further(session, sketch_id)
@@ -103,11 +107,13 @@ def _insert(session: Session, sketch_id: int, parts: list[Part]) -> None:
 
 
 def erase_further(session: Session, sketch_id: int) -> None:
+    """Delete the parts that are in rows of their own."""
     session.connection().execute(delete(PartRow).where(PartRow.sketch_id == sketch_id))
 
 
 def with_further(write: Update, rewritten: list[Part]) -> tuple[Select[tuple[int]], dict[str, object]]:
-    """A statement that writes the first part, and where it does, these too; and what it takes besides."""
+    """A statement that does what `write` does and, where that changes a row, writes these parts too; with its further
+    values."""
     numbers, contents = [number for number, _ in rewritten], b"".join(content for _, content in rewritten)
     if numbers[-1] - numbers[0] + 1 == len(numbers):
         return _with_range(write), {"lowest": numbers[0], "highest": numbers[-1], "contents": contents}
@@ -116,7 +122,7 @@ def with_further(write: Update, rewritten: list[Part]) -> tuple[Select[tuple[int
 
 @cache
 def _with_range(write: Update) -> Select[tuple[int]]:
-    """Of all parts between two: a large batch changes many, and they lie side by side."""
+    """The statement for all parts between two numbers: a large batch changes many, and they lie side by side."""
     lowest, highest = (cast(bindparam(name), Integer) for name in ("lowest", "highest"))
     return _with(write, PartRow.number - lowest, PartRow.number.between(lowest, highest))
 
