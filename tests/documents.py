@@ -50,7 +50,11 @@ def document(name: str) -> Document:
 README = document("README.md")
 PAGES = [document(path.relative_to(ROOT).as_posix()) for path in sorted((ROOT / "docs").rglob("*.md"))]
 ALL = [README, *(document(f"{name}.md") for name in ("CONTRIBUTING", "SECURITY", "CHANGELOG")), *PAGES]
-NOTES = [document(path.relative_to(ROOT).as_posix()) for path in sorted((ROOT / "app").rglob("*.md"))]
+NOTES = [
+    document(path.relative_to(ROOT).as_posix())
+    for folder in ("app", "benchmarks")
+    for path in sorted((ROOT / folder).rglob("*.md"))
+]
 
 
 def demonstration() -> list[str]:

@@ -28,6 +28,8 @@ from tests.conftest import ADMIN_KEY
 from tests.documents import ALL, NOTES, PAGES, README, ROOT, Document, document, run
 from tests.operations.serving import serving
 
+pytestmark = pytest.mark.long
+
 _RUN_HERE = {
     "README.md",
     "docs/tutorial.md",
