@@ -13,15 +13,19 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__, logs
-from app.api import errors, events, keys, ledgers, metrics, operations, sketches, snapshots
-from app.api.answers import Readers
+from app.api import errors, events, keys, ledgers, operations, sketches, snapshots
 from app.api.intake import Intake
-from app.api.limits import Limits
-from app.api.middleware import Guard
 from app.core import kernel
 from app.core.noise.samplers import SYSTEM_NOISE, Noise
-from app.server import room
+from app.server import metrics, room
+from app.server.admission import Admission
+from app.server.answers import Readers
+from app.server.body import Deadline
+from app.server.callers import Callers
 from app.server.connection import Connection
+from app.server.dispatch import Dispatch
+from app.server.guard import Guard
+from app.server.limits import Limits
 from app.server.supervision import end_with_supervisor
 from app.settings import Settings
 from app.store.database import Database
@@ -70,20 +74,22 @@ log = logging.getLogger("discreet")
 
 
 class Service(FastAPI):
-    hot_path: ASGIApp
+    """The app, behind its edge."""
+
+    edge: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.hot_path(scope, receive, send)
+        await self.edge(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         return errors.documented(super().openapi())
 
 
 def build_context(settings: Settings, noise: Noise = SYSTEM_NOISE) -> Context:
-    """`noise` is for tests alone: no setting and no request reaches it."""
+    """What every use case needs. `noise` is for tests alone: no setting and no request reaches it."""
     return Context(
         database=Database(settings.database_url),
-        hot=OpenSketches(settings.hot_bytes),
+        open_sketches=OpenSketches(settings.hot_bytes),
         noise=noise,
         now=lambda: datetime.now(UTC),
         admin_key=settings.admin_key,
@@ -95,12 +101,8 @@ def build_context(settings: Settings, noise: Noise = SYSTEM_NOISE) -> Context:
 
 
 def create_app(settings: Settings, context: Context) -> FastAPI:
-    intake = Intake(
-        max_body_bytes=settings.max_body_bytes,
-        max_waiting_bytes=settings.max_waiting_bytes,
-        body_seconds=settings.body_seconds,
-    )
-    ingest = events.Ingest(context, intake)
+    """The service as an ASGI app: its routes, behind its edge."""
+    intake = Intake(context, Admission(settings.max_waiting_bytes), settings.max_body_bytes)
     limits = Limits(
         requests_per_minute=settings.requests_per_minute,
         failures_per_minute=settings.failures_per_minute,
@@ -109,10 +111,10 @@ def create_app(settings: Settings, context: Context) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        sweeping = asyncio.create_task(_sweep(context.hot))
+        sweeping = asyncio.create_task(_sweep(context.open_sketches))
         yield
         sweeping.cancel()
-        ingest.close()
+        intake.close()
         context.database.close()
 
     app = Service(
@@ -129,10 +131,12 @@ def create_app(settings: Settings, context: Context) -> FastAPI:
         telemetry=_NO_TELEMETRY,  # type: ignore[arg-type]  # it would export request bodies
     )
     app.state.context = context
+    app.state.callers = Callers(context)
+    app.state.intake = intake
     app.state.limits = limits
     app.state.readers = Readers(settings.max_readers)
-    app.add_middleware(Guard, limits=limits, small_body_seconds=settings.body_seconds)
-    app.hot_path = events.HotPath(super(Service, app).__call__, ingest, limits)
+    dispatch = Dispatch(app, super(Service, app).__call__, events.router.routes)
+    app.edge = Guard(dispatch, limits, Deadline(settings.body_seconds))
     errors.install(app)
     routers = [module.router for module in (ledgers, sketches, events, snapshots, keys, operations)]
     for router in routers:
@@ -142,11 +146,11 @@ def create_app(settings: Settings, context: Context) -> FastAPI:
     return app
 
 
-async def _sweep(hot: OpenSketches) -> None:
+async def _sweep(open_sketches: OpenSketches) -> None:
     """Let go of sketches that nobody writes to any more."""
     while True:
         await asyncio.sleep(_SWEEP_SECONDS)
-        hot.drop_idle()
+        open_sketches.drop_idle()
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.store import states
 from app.store.database import Database
-from app.store.states import Written
+from app.store.states import Version
 from benchmarks import ours, servers
 from benchmarks.accuracy import number
 from benchmarks.load import Generator, Load, Target
@@ -83,13 +83,13 @@ def _stored(database: Database, server: Server, k: int) -> Callable[[], float]:
     hot = ours.fold(DISTINCT.bodies(_FILLING), k)
     events = itertools.cycle(ZIPF.bodies(_WRITES * ROUNDS, 1))
 
-    written: list[Written] = []
+    written: list[Version] = []
 
     def store(content: bytes) -> None:
         with database.writing() as session:
             held = states.lock(session, name)
             assert held is not None
-            over = written.pop().stored if written else None
+            over = written.pop() if written else None
             written.append(states.write(session, held.sketch_id, content, over=over))
 
     def cost() -> float:

@@ -16,9 +16,10 @@ from app.settings import Settings
 from app.store import allowances, sketches
 from app.store.migrate import migrate
 from app.store.tables import AllowanceRow, ScopeRow
-from app.usecases.bound_people import bounds_of
 from app.usecases.context import Context
-from app.usecases.ingest_events import Submission, ingest_together
+from app.usecases.ingest.count import count_submissions
+from app.usecases.ingest.people import rules_of
+from app.usecases.ingest.submission import Submission
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch
 from benchmarks import servers
 from benchmarks.accuracy import number
@@ -86,13 +87,13 @@ class _Bench:
         self.part.show(["sketch", "million people/s", "ms a request"], rows)
 
     def _set_requests(self, name: str) -> Callable[[], float]:
-        bounds = bounds_of(self.context, name)
+        rules = rules_of(self.context, name)
         bodies = iter(list(itertools.islice(_set_bodies(), 1 + _SET_REQUESTS * ROUNDS)))  # made before the clock runs
 
         def commit() -> None:
             batch = decode_users("application/json", "", next(bodies), max_items=10**6, max_bytes=2**24, most_keys=5)
-            submission = Submission(batch, people=bounds.people(batch), allowance=bounds.rules.allowance)
-            assert ingest_together(self.context, name, [submission]) == [None]
+            submission = Submission(batch, people=rules.people_in(batch), rules=rules)
+            assert count_submissions(self.context, name, [submission]) == [None]
 
         commit()
         return lambda: median([seconds(commit) for _ in range(_SET_REQUESTS)])
@@ -111,15 +112,15 @@ class _Bench:
             return session.scalar(select(func.sum(func.length(AllowanceRow.entries)))) or 0
 
     def _requests(self, name: str) -> Callable[[], float]:
-        bounds = bounds_of(self.context, name)
+        rules = rules_of(self.context, name)
         bodies = _bodies()
 
         def one(body: bytes) -> Submission:
             batch = decode_events("application/json", "", body, max_items=_ITEMS, max_bytes=2**24)
-            return Submission(batch, people=bounds.people(batch), allowance=bounds.rules.allowance)
+            return Submission(batch, people=rules.people_in(batch), rules=rules)
 
         def commit() -> None:
-            outcomes = ingest_together(self.context, name, [one(next(bodies)) for _ in range(_TOGETHER)])
+            outcomes = count_submissions(self.context, name, [one(next(bodies)) for _ in range(_TOGETHER)])
             assert outcomes == [None] * _TOGETHER
 
         commit()  # the first reads what is known

@@ -4,9 +4,9 @@ import sys
 from typing import Any
 
 from app import cli
-from app.api import events
+from app.api import intake
 from app.core.kernel import batch_of
-from app.usecases.group_commit import Place
+from app.usecases.ingest.queue import Place
 
 _NOTHING = batch_of([])
 
@@ -20,6 +20,6 @@ async def _count_nothing(*_arguments: Any) -> None:
 
 
 if __name__ == "__main__":
-    events.scan_events = _scan_nothing  # type: ignore[attr-defined]
+    intake.scan_events = _scan_nothing  # type: ignore[attr-defined]
     Place.count = _count_nothing  # type: ignore[method-assign, assignment]
     cli.main(sys.argv[1:])

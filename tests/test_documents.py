@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from app.api.decoding.items import MAX_COUNT, MAX_KEY_BYTES
-from app.api.errors import PROBLEMS
 from app.cli import main
 from app.core.comparison import compare
 from app.core.ledger.budget import Cost
 from app.core.mechanisms import pmg
 from app.core.planner import Question
-from app.server import refusals
+from app.server import last_answers
+from app.server.problems import PROBLEMS
 from app.settings import Settings
 from app.store.database import Database
 from app.store.tables import SketchRow
@@ -260,7 +260,8 @@ def test_a_page_says_at_its_head_whom_it_is_for(page: Document) -> None:
 def test_refusals_have_the_status_that_the_service_gives() -> None:
     named = {found for each in ALL for found in re.findall(r"(?<!\d)([45]\d\d) `([a-z-]+)`", each.words)}
     given = {(str(status), slug) for status, slug in PROBLEMS.values()}
-    given |= {(str(each.status), each.slug) for each in vars(refusals).values() if isinstance(each, refusals.Refusal)}
+    last = [each for each in vars(last_answers).values() if isinstance(each, last_answers.LastAnswer)]
+    given |= {(str(each.status), each.slug) for each in last}
     assert len(named) >= 15
     assert named <= given
 

@@ -1,4 +1,4 @@
-"""What routes ask for: the caller, the context, a page, the claim of an idempotency key."""
+"""What routes ask for: the caller, the context, names, a page."""
 
 import base64
 import binascii
@@ -11,11 +11,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from app.api.inputs import NAME
 from app.core.errors import InvalidRequest
-from app.refusals import Unauthenticated
-from app.store.claims import Claim
+from app.server.callers import Callers
 from app.usecases.access import Principal, Scope
 from app.usecases.context import Context
-from app.usecases.manage_api_keys import authenticate
 
 bearer = HTTPBearer(
     auto_error=False,
@@ -26,6 +24,7 @@ bearer = HTTPBearer(
 
 
 def context(request: Request) -> Context:
+    """What every use case needs, as `main.py` chose it."""
     found: Context = request.app.state.context
     return found
 
@@ -33,27 +32,29 @@ def context(request: Request) -> Context:
 AppContext = Annotated[Context, Depends(context)]
 
 
-def _caller(
-    app: AppContext, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
+async def _caller(
+    request: Request, _documented: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 ) -> Principal:
-    if credentials is None:
-        raise Unauthenticated("Send a key as: Authorization: Bearer <key>.")
-    return authenticate(app, credentials.credentials)
+    return await recognise(request)
 
 
-def require_key(request: Request) -> None:
-    """For a request that is refused before its route's dependencies were asked: a valid key, if the route wants one."""
-    if not asks_for_key(request.scope.get("route")):
-        return
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    valid = scheme.lower() == "bearer" and secret
-    _caller(context(request), HTTPAuthorizationCredentials(scheme=scheme, credentials=secret) if valid else None)
+async def recognise(request: Request, *, checked_again: bool = False) -> Principal:
+    """The caller of a request, or Unauthenticated (`Callers.recognise`)."""
+    callers: Callers = request.app.state.callers
+    return await callers.recognise(request.scope, checked_again=checked_again)
+
+
+async def require_key(request: Request) -> None:
+    """For a request that is refused before its route's dependencies were asked: a valid API key, if the route wants
+    one."""
+    if asks_for_key(request.scope.get("route")):
+        await recognise(request)
 
 
 def asks_for_key(route: Any) -> bool:
-    """The route of events is not one of FastAPI's, and always asks."""
+    """Whether a route needs an API key."""
     dependant = getattr(route, "dependant", None)
-    return _has_bearer(dependant) if dependant is not None else getattr(route, "name", "") == "post_events"
+    return dependant is not None and _has_bearer(dependant)
 
 
 def _has_bearer(dependant: Any) -> bool:
@@ -103,13 +104,6 @@ RequestKey = Annotated[
         description="Makes a retry safe: a request sent again under it has its effect once. Belongs to your API key.",
     ),
 ]
-
-
-def claim_of(caller: Principal, operation: str, target: str, key: str | None, content: bytes) -> Claim | None:
-    """The claim that an Idempotency-Key stakes, if one was sent."""
-    if key is None:
-        return None
-    return Claim.of(secret=caller.secret, operation=operation, target=target, key=key, content=content)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Refusals as RFC 9457 problems. One table says which status and slug each has; one handler renders it."""
+"""Problems for FastAPI: what each operation says it may be refused for, and what becomes of exceptions."""
 
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
@@ -10,42 +10,13 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
-from starlette.types import Receive, Scope, Send
 
 from app import refusals
 from app.api.dependencies import require_key
 from app.core import errors
+from app.server.body import Interrupted
+from app.server.problems import MEDIA_TYPE, PROBLEMS, TYPE_PREFIX, members, problem, refused
 
-TYPE_PREFIX = "urn:discreet:problem:"
-MEDIA_TYPE = "application/problem+json"
-
-PROBLEMS: dict[type[errors.Refusal], tuple[int, str]] = {
-    errors.BadBatch: (400, "bad-batch"),
-    errors.BadState: (400, "bad-state"),
-    refusals.Unauthenticated: (401, "unauthenticated"),
-    refusals.Forbidden: (403, "forbidden"),
-    refusals.NoSnapshot: (404, "no-snapshot"),
-    refusals.UnknownApiKey: (404, "unknown-key"),
-    refusals.UnknownLedger: (404, "unknown-ledger"),
-    refusals.UnknownSketch: (404, "unknown-sketch"),
-    refusals.UnknownSnapshot: (404, "unknown-snapshot"),
-    refusals.NotAcceptable: (406, "not-acceptable"),
-    refusals.BodyTimeout: (408, "body-timeout"),
-    errors.BudgetExhausted: (409, "budget-exhausted"),
-    refusals.Closed: (409, "closed"),
-    refusals.Conflict: (409, "conflict"),
-    errors.IncompatibleSketches: (409, "incompatible-sketches"),
-    refusals.BodyTooLarge: (413, "body-too-large"),
-    refusals.UnsupportedMediaType: (415, "unsupported-media-type"),
-    errors.InvalidNumber: (422, "invalid-number"),
-    errors.InvalidRequest: (422, "invalid-request"),
-    refusals.IdempotencyKeyReused: (422, "key-reused"),
-    errors.NoMechanism: (422, "no-mechanism"),
-    refusals.TooManyRequests: (429, "too-many-requests"),
-    refusals.Overloaded: (503, "overloaded"),
-    refusals.WrongUserKey: (503, "wrong-user-key"),
-    refusals.Unavailable: (503, "unavailable"),
-}
 _EXAMPLES: dict[type[errors.Refusal], errors.Refusal] = {
     errors.BadBatch: errors.BadBatch("Item 2: a key has 1 to 512 bytes.", [(2, "a key has 1 to 512 bytes.")]),
     errors.IncompatibleSketches: errors.IncompatibleSketches("k", "Source 'a' has k = 64, but 'total' has k = 1024."),
@@ -55,11 +26,6 @@ _EXAMPLES: dict[type[errors.Refusal], errors.Refusal] = {
         largest_epsilon="0.25",
         blocking=["page-views"],
     ),
-}
-_HEADERS: dict[int, dict[str, str]] = {
-    401: {"WWW-Authenticate": "Bearer"},
-    408: {"Connection": "close"},  # what else comes on it would be the rest of the body
-    503: {"Retry-After": "1"},
 }
 _DOCUMENTED_HEADERS: dict[int, dict[str, str]] = {
     401: {"WWW-Authenticate": "How to send a key"},
@@ -122,7 +88,7 @@ def headers_documented(words: Mapping[str, str]) -> dict[str, Any]:
 
 def _example(refusal: type[errors.Refusal]) -> dict[str, object]:
     shown = _EXAMPLES.get(refusal) or refusal("What is wrong and what to change, in a sentence.")
-    return _members(*PROBLEMS[refusal], refusal.title, shown.detail, shown.facts)
+    return members(*PROBLEMS[refusal], refusal.title, shown.detail, shown.facts)
 
 
 def documented(document: dict[str, Any]) -> dict[str, Any]:
@@ -151,30 +117,8 @@ def _of_the_middleware(operation: dict[str, Any]) -> Iterator[tuple[str, dict[st
             yield str(PROBLEMS[refusal][0]), answer
 
 
-class ProblemResponse(JSONResponse):
-    """Leaves its slug in the scope, for the log and the metrics."""
-
-    media_type = MEDIA_TYPE
-    slug = ""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["problem"] = self.slug
-        await super().__call__(scope, receive, send)
-
-
-def problem(
-    status: int, slug: str, title: str, detail: str, facts: Mapping[str, object] | None = None
-) -> ProblemResponse:
-    answer = ProblemResponse(_members(status, slug, title, detail, facts or {}), status, headers=_HEADERS.get(status))
-    answer.slug = slug
-    return answer
-
-
-def _members(status: int, slug: str, title: str, detail: str, facts: Mapping[str, object]) -> dict[str, object]:
-    return {"type": TYPE_PREFIX + slug, "title": title, "status": status, "detail": detail, **facts}
-
-
 def install(app: FastAPI) -> None:
+    """Have every exception of the app's routes answered as a problem."""
     app.add_exception_handler(errors.Refusal, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -185,19 +129,11 @@ def _refused(_request: Request, error: Exception) -> JSONResponse:
     return refused(error)
 
 
-def refused(refusal: errors.Refusal) -> JSONResponse:
-    status, slug = PROBLEMS[type(refusal)]
-    answer = problem(status, slug, refusal.title, refusal.detail, refusal.facts)
-    if isinstance(refusal, refusals.TooManyRequests):
-        answer.headers["Retry-After"] = str(refusal.seconds)
-    return answer
-
-
-def _invalid(request: Request, error: Exception) -> JSONResponse:
-    """Where and why, never the value: it may be an event."""
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    """Say where and why, never the value: it may be an event."""
     assert isinstance(error, RequestValidationError)  # noqa: S101
     if any(item["type"] == "json_invalid" for item in error.errors()):
-        refusal = _refusal_of_key(request)
+        refusal = await _refusal_of_key(request)
         if refusal is not None:
             return refused(refusal)
     wrong = [
@@ -207,24 +143,28 @@ def _invalid(request: Request, error: Exception) -> JSONResponse:
     return problem(422, "invalid-request", errors.InvalidRequest.title, detail, {"errors": wrong})
 
 
-def _refusal_of_key(request: Request) -> errors.Refusal | None:
-    """A body is read before the key is asked for. If it cannot be, the key is asked for here: strangers learn nothing
-    but that they are."""
+async def _refusal_of_key(request: Request) -> errors.Refusal | None:
+    """Why the caller is not recognised, if so. FastAPI parses a body before it asks for the API key. Where the body
+    cannot be read, the key is asked for here, so that callers without one get 401 and learn nothing else."""
     try:
-        require_key(request)
+        await require_key(request)
     except errors.Refusal as refusal:
         return refusal
     return None
 
 
-def _http(request: Request, error: Exception) -> JSONResponse:
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    """What FastAPI or Starlette refuse by themselves, as problems; and what `server/body.py` refuses."""
     assert isinstance(error, HTTPException)  # noqa: S101
-    if error.status_code in _HTTP_REFUSALS:
-        own = _HTTP_REFUSALS[error.status_code](_HTTP_DETAILS.get(error.status_code, str(error.detail)))
-        return refused(own if error.status_code == 408 else _refusal_of_key(request) or own)
+    if isinstance(error, Interrupted):
+        late = isinstance(error.refusal, refusals.BodyTimeout)
+        return refused(error.refusal if late else await _refusal_of_key(request) or error.refusal)
+    detail = _HTTP_DETAILS.get(error.status_code, str(error.detail))
+    if error.status_code == 400:
+        return refused(await _refusal_of_key(request) or errors.InvalidRequest(detail))
     phrase = HTTPStatus(error.status_code).phrase
     slug = phrase.lower().replace(" ", "-")
-    answer = problem(error.status_code, slug, phrase, _HTTP_DETAILS.get(error.status_code, str(error.detail)))
+    answer = problem(error.status_code, slug, phrase, detail)
     answer.headers.update(error.headers or {})
     methods = _methods_at(request) if error.status_code == 405 else []
     if methods:
@@ -238,11 +178,6 @@ def _methods_at(request: Request) -> list[str]:
     return sorted({method for route in here for method in route.methods})
 
 
-_HTTP_REFUSALS: dict[int, type[errors.Refusal]] = {
-    400: errors.InvalidRequest,
-    408: refusals.BodyTimeout,
-    413: refusals.BodyTooLarge,
-}
 _HTTP_DETAILS = {
     400: "The body could not be read. Send JSON in UTF-8, not deeply nested, with numbers of ordinary length.",
     404: "There is nothing at this path; /docs lists what there is.",

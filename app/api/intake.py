@@ -1,159 +1,119 @@
-"""Admission of bodies: size and time are limited one by one, and what is in the process at once is limited in all."""
+"""What the route of events does with a request: admit its body, read it by the sketch's rules, have it counted."""
 
-import asyncio
-from threading import Lock
-from types import TracebackType
-from typing import Any, Self
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
 
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive
+from anyio.to_thread import run_sync
 
+from app.api.decoding import decode_events, decode_users, may_grow, scan_events
 from app.core.errors import BadBatch
-from app.refusals import BodyTimeout, BodyTooLarge, Overloaded
+from app.core.kernel import Batch
+from app.core.people import Rules
+from app.refusals import ChangedRules, Unavailable
+from app.server.admission import Admission, Admitted
+from app.server.body import Body, CutOff
+from app.server.turns import Turns
+from app.usecases.access import Principal
+from app.usecases.context import Context
+from app.usecases.ingest.people import rules_of
+from app.usecases.ingest.queue import Queues
+from app.usecases.ingest.submission import Submission
+from app.usecases.recent import Recent
 
-_BODY_SECONDS = 30.0
+# The event loop must never wait, so what takes long to decode is handed to a thread. But to hand it over and back takes
+# longer than a scanner does for a batch of common size.
+_SCANNED_AT_ONCE_BYTES = 256 * 1024
+_READ_AT_ONCE_BYTES = 16 * 1024
+DECODED_AT_ONCE = 2  # of those in threads
+_MOST_KNOWN = 10_000
+
+
+class Sent(NamedTuple):
+    """The head of one request for events: who sends what kind of body to which sketch."""
+
+    caller: Principal
+    sketch: str
+    idempotency_key: str | None
+    content_type: str
+    encoding: str
 
 
 class Intake:
-    """How much of all batches together is in the process. Those who decode ask from other threads."""
+    """Takes batches in. One for the app; for the event loop's thread alone."""
 
-    def __init__(self, *, max_body_bytes: int, max_waiting_bytes: int, body_seconds: float = _BODY_SECONDS) -> None:
+    def __init__(self, context: Context, admission: Admission, max_body_bytes: int) -> None:
+        self.context = context
+        self.admission = admission
         self.max_body_bytes = max_body_bytes
-        self.patience = Patience(body_seconds)
-        self._room = max_waiting_bytes
-        self._taken = 0
-        self._lock = Lock()
+        self.queues = Queues(context)
+        self.turns = Turns(DECODED_AT_ONCE)
+        self._known_rules: Recent[str, Rules] = Recent(_MOST_KNOWN)  # by sketch
 
-    def admit(self) -> "Admission":
-        return Admission(self)
+    async def count(self, sent: Sent, body: Body) -> int:
+        """Count a batch; how many items it had. Returns after the commit."""
+        await self._rules(sent.sketch)  # a sketch that is not there needs no body
+        with self.admission.enter() as admitted:
+            try:
+                content = await body.read(self.max_body_bytes, admitted.take)
+            except CutOff:
+                raise BadBatch("The body has another length than Content-Length declares.") from None
+            with suppress(ChangedRules):
+                return await self._count(sent, content, admitted)
+            self._known_rules.forget(sent.sketch)  # what was remembered is of another sketch of that name
+            try:
+                return await self._count(sent, content, admitted)
+            except ChangedRules as again:
+                raise Unavailable(str(again)) from None
 
-    def take(self, size: int, *, besides: int | None = None) -> None:
-        """So much more. A request says by `besides` how much it has: alone in the process it may pass the limit."""
-        with self._lock:
-            alone = self._taken == besides
-            if self._taken + size > self._room and not alone:
-                raise Overloaded(
-                    "Too many batches are on their way. Nothing of this one was counted; try again in a moment."
-                )
-            self._taken += size
+    async def _count(self, sent: Sent, content: bytes, admitted: Admitted) -> int:
+        """Read the body by the sketch's rules, and count it. It has its place in the sketch's queue from now on,
+        however long it takes to decode."""
+        with self.queues.enter(sent.sketch) as place:
+            rules = await self._rules(sent.sketch)
+            batch = self._scanned(rules, sent, content)
+            decode = partial(self._submission, rules, sent, content, batch, admitted)
+            small = len(content) <= _READ_AT_ONCE_BYTES and not may_grow(sent.content_type, sent.encoding)
+            at_once = batch is not None or small
+            submission = decode() if at_once else await self.turns.run(sent.caller.key_id, decode)
+            admitted.keep(max(len(content), submission.batch.nbytes))
+            await place.count(submission)
+            return submission.batch.events
 
-    def give_back(self, size: int) -> None:
-        with self._lock:
-            self._taken -= size
+    async def _rules(self, sketch: str) -> Rules:
+        """Those of the sketch. What is remembered of them is checked in the transaction that counts."""
+        rules = self._known_rules.find(sketch)
+        if rules is None:
+            rules = await run_sync(rules_of, self.context, sketch)
+            self._known_rules.put(sketch, rules)
+        return rules
 
+    def _scanned(self, rules: Rules, sent: Sent, content: bytes) -> Batch | None:
+        """What a scanner makes of the body on the event loop. Not where there is more to do than to scan: to take
+        fingerprints, or to check sets."""
+        if len(content) > _SCANNED_AT_ONCE_BYTES or rules.fingerprints or rules.unit == "user":
+            return None
+        return scan_events(sent.content_type, sent.encoding, content, max_items=self.context.max_items)
 
-class Patience:
-    """Cancels a task that has waited for its body too long; as `asyncio.timeout`, but with one timer for all of them,
-    which costs a request a tenth of what its own would. For the event loop's thread alone."""
+    def _submission(
+        self, rules: Rules, sent: Sent, content: bytes, batch: Batch | None, admitted: Admitted
+    ) -> Submission:
+        """What the request submits, decoded where no scanner did."""
+        if batch is None:
+            decode = partial(decode_users, most_keys=rules.max_contributions) if rules.unit == "user" else decode_events
+            batch = decode(
+                *(sent.content_type, sent.encoding, content),
+                max_items=self.context.max_items,
+                max_bytes=self.max_body_bytes,
+                admit=admitted.grow,
+            )
+        claim = None
+        if sent.idempotency_key is not None:
+            asked = b"\0".join((sent.content_type.encode(), sent.encoding.encode(), content))
+            claim = sent.caller.claim("events", sent.sketch, sent.idempotency_key, asked)
+        return Submission(batch, claim, sent.caller.key_id, rules.people_in(batch), rules)
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._until: dict[asyncio.Task[Any], float] = {}  # in the order of time, since all are given the same
-        self._ended: set[asyncio.Task[Any]] = set()
-        self._armed: asyncio.AbstractEventLoop | None = None  # the loop that will look at the first of them
-
-    def begin(self) -> "asyncio.Task[Any] | None":
-        loop = asyncio.get_running_loop()
-        task = asyncio.current_task(loop)
-        if task is not None:
-            self._until[task] = loop.time() + self.seconds
-            if self._armed is not loop:
-                self._arm(loop)
-        return task
-
-    def end(self, task: "asyncio.Task[Any] | None") -> None:
-        self._until.pop(task, None)  # type: ignore[arg-type]  # what is not there is not popped
-
-    def ended(self, task: "asyncio.Task[Any] | None") -> bool:
-        """Was it this that cancelled the task, and nobody else?"""
-        if task is None or task not in self._ended:
-            return False
-        self._ended.remove(task)
-        return task.uncancel() == 0
-
-    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._armed = loop
-        loop.call_at(next(iter(self._until.values())), self._look, loop)
-
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._armed = None
-        for task, until in list(self._until.items()):
-            if until > loop.time():
-                self._arm(loop)
-                return
-            del self._until[task]
-            self._ended.add(task)
-            task.cancel()
-
-
-class Admission:
-    """The room that one request takes up, until it is answered."""
-
-    def __init__(self, intake: Intake) -> None:
-        self._intake = intake
-        self._taken = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
-        self._intake.give_back(self._taken)
-
-    def take(self, size: int) -> None:
-        self._intake.take(size)
-        self._taken += size
-
-    def grow(self, size: int) -> None:
-        """Before so much is made of the body. Its own limits bound that too, so one body alone is always decoded."""
-        self._intake.take(size, besides=self._taken)
-        self._taken += size
-
-    def keep(self, size: int) -> None:
-        """So much in all, which is what is left after decoding."""
-        if size > self._taken:
-            self.take(size - self._taken)
-        else:
-            self._intake.give_back(self._taken - size)
-            self._taken = size
-
-    async def body(self, receive: Receive, declared: int | None) -> bytes:
-        """The whole body, refused as soon as it is known to be too large, by its declared or by its real length, or
-        when its time is over: what half a batch holds, others could use. Refused too where the two lengths differ:
-        whatever server stands in front, a batch that lost its end on the way is not counted."""
-        limit, patience = self._intake.max_body_bytes, self._intake.patience
-        if declared is not None and declared > limit:
-            raise _too_large(limit)
-        task = patience.begin()
-        try:
-            body = await self._received(receive, limit)
-        except asyncio.CancelledError:
-            if not patience.ended(task):
-                raise
-            raise BodyTimeout(
-                f"A request body must arrive within {patience.seconds:g} s. Nothing of the batch was counted."
-            ) from None
-        finally:
-            patience.end(task)
-        if declared is not None and declared != len(body):
-            raise BadBatch("The body has another length than Content-Length declares.")
-        return body
-
-    async def _received(self, receive: Receive, limit: int) -> bytes:
-        chunks: list[bytes] = []
-        received = 0
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                raise ClientDisconnect
-            chunk = message.get("body", b"")
-            received += len(chunk)
-            if received > limit:
-                raise _too_large(limit)
-            self.take(len(chunk))
-            if not message.get("more_body", False):
-                return b"".join((*chunks, chunk)) if chunks else chunk
-            chunks.append(chunk)
-
-
-def _too_large(limit: int) -> BodyTooLarge:
-    return BodyTooLarge(f"A request body may have at most {limit} bytes; send several requests.")
+    def close(self) -> None:
+        """Stop the threads, after the last request was answered."""
+        self.turns.close()
+        self.queues.close()

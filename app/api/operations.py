@@ -7,11 +7,11 @@ from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
-from app.api import metrics
 from app.api.dependencies import AppContext, Operator
 from app.api.errors import Responses, refusing
 from app.api.outputs import HealthOut
 from app.refusals import Forbidden, Unauthenticated, Unavailable
+from app.server import metrics
 from app.usecases.check_health import check_ready
 
 router = APIRouter(tags=["operations"])

@@ -10,11 +10,11 @@ from functools import partial
 from fastapi import Request, Response
 from pydantic_core import to_json
 
-from app.api.answers import Answer, Pieces, Readers
 from app.api.outputs import SnapshotSummaryOut
 from app.api.picture import MOST_BARS, svg
 from app.core.histogram import Bar, Selection, Snapshot
 from app.refusals import NotAcceptable
+from app.server.answers import Answer, Pieces, Readers
 from app.usecases.context import Context
 from app.usecases.read_snapshots import read_bars
 

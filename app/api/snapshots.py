@@ -4,7 +4,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from app.api.answers import AppReaders
 from app.api.dependencies import (
     AppContext,
     Paging,
@@ -13,17 +12,17 @@ from app.api.dependencies import (
     ReleaserOfName,
     RequestKey,
     SketchName,
-    claim_of,
     sealed,
 )
 from app.api.errors import Responses, headers_documented, responses
 from app.api.inputs import ParametersPlanIn, PlanIn, SnapshotIn, example
-from app.api.limits import ReleaseTurn
 from app.api.outputs import PageOut, PlanOut, SnapshotOut, SnapshotSummaryOut
 from app.api.rendering import TRUNCATED, released, rendered
 from app.core.errors import BudgetExhausted, InvalidNumber, NoMechanism
 from app.core.histogram import Selection
 from app.refusals import IdempotencyKeyReused, NoSnapshot, NotAcceptable, Overloaded, UnknownSketch, UnknownSnapshot
+from app.server.answers import AppReaders
+from app.server.limits import ReleaseTurn
 from app.usecases import read_snapshots
 from app.usecases.plan_release import plan_parameters, plan_sketch
 from app.usecases.release_snapshot import release_snapshot
@@ -111,7 +110,8 @@ def create_snapshot(
     the budget does not cover is refused with 409 and charges nothing. So does 503 `overloaded`: other releases are
     running, or the sketch is being merged again and again; send it again after `Retry-After`.
     """
-    claim = claim_of(caller, "snapshot", name, idempotency_key, body.model_dump_json().encode())
+    asked = body.model_dump_json().encode()
+    claim = caller.claim("snapshot", name, idempotency_key, asked) if idempotency_key else None
     snapshot = release_snapshot(app, name, body.terms(), body.mechanism, claim, by=caller.key_id)
     return released(app, readers, snapshot)
 

@@ -1,8 +1,9 @@
 """People behind the events: how they are told apart, and how much each may contribute.
 
-A person is known by a fingerprint: a keyed BLAKE2b of the name that senders give, 96 bits, with a key that is in no
-database, and another one for each scope (a sketch, or the sketches of a ledger). Without the key a stored fingerprint
-neither gives back a name nor lets a guess be tested, and two scopes cannot be compared.
+A person is known by a fingerprint: a keyed BLAKE2b of the name that senders give, 96 bits. Its key is derived from the
+user key, which is in no database, and differs for each register (of a sketch, or of all the sketches of a ledger).
+Without the key a stored fingerprint neither gives back a name nor lets a guess be tested, and two registers cannot be
+compared.
 
 What is kept of a person's items depends on that person's items alone: the first ones, up to the allowance; of a set,
 its first different keys. Neither depends on how items were cut into requests, nor on who else was in a request, and no
@@ -12,12 +13,12 @@ million that happens to a given person with probability 10^7 · 2^-96 < 10^-21.)
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from app.core.errors import MAX_REPORTED, BadBatch
-from app.core.kernel import Batch, fingerprints
+from app.core.kernel import Batch, fingerprints, table_multipliers
 
 FINGERPRINT_BYTES = 12
 KEY_BYTES = 32
@@ -27,18 +28,18 @@ Enforcement = Literal["enforced", "declared"]
 
 
 class Fingerprints:
-    """Those of one scope."""
+    """How the names of one register become fingerprints."""
 
-    def __init__(self, key: bytes, scope: str) -> None:
-        self._key = blake2b(scope.encode(), key=key, digest_size=KEY_BYTES).digest()
+    def __init__(self, user_key: bytes, register: str) -> None:
+        self._key = blake2b(register.encode(), key=user_key, digest_size=KEY_BYTES).digest()
 
     def of(self, names: Sequence[bytes]) -> bytes:
-        """One after the other."""
+        """The fingerprints of these names, one after the other."""
         return fingerprints(names, self._key)
 
     @property
     def check(self) -> bytes:
-        """Tells whether another key is the same, and nothing else: no name is empty."""
+        """Tells whether another user key is the same, and nothing else: no name is empty."""
         return blake2b(key=self._key, digest_size=FINGERPRINT_BYTES).digest()
 
 
@@ -55,23 +56,25 @@ class Rules:
 
     unit: Unit
     max_contributions: int
-    scope: str = ""  # within which a person's items are added up; empty where the senders are trusted
-    key_check: bytes = b""  # of the scope: `Fingerprints.check`
+    register: str = ""  # within which a person's items are added up; empty where the senders are trusted
+    key_check: bytes = b""  # of the register: `Fingerprints.check`
+    fingerprints: Fingerprints | None = field(default=None, compare=False, repr=False)  # to name people, where known
 
     @property
     def allowance(self) -> int:
-        """How many items a person has in all: events, or one set of keys."""
+        """How many items a person has in all: events, or one set of event keys."""
         return self.max_contributions if self.unit == "event" else 1
 
-
-def people_of(batch: Batch, prints: Fingerprints, rules: Rules, multipliers: bytes) -> People:
-    """Who is named in the batch, which must name somebody in every item."""
-    unnamed = batch.unnamed(MAX_REPORTED)
-    if unnamed:
-        detail = _NAME_EVENTS.format(rules.max_contributions) if rules.unit == "event" else _NAME_SETS
-        raise BadBatch(f"Item {unnamed[0]}: {detail}", [(at, detail) for at in unnamed])
-    names, indexes = batch.people(multipliers)
-    return People(indexes, prints.of(names))
+    def people_in(self, batch: Batch) -> People | None:
+        """Who is behind the items; None where senders are trusted. A batch that leaves somebody unnamed is refused."""
+        if self.fingerprints is None:
+            return None
+        unnamed = batch.unnamed(MAX_REPORTED)
+        if unnamed:
+            detail = _NAME_EVENTS.format(self.max_contributions) if self.unit == "event" else _NAME_SETS
+            raise BadBatch(f"Item {unnamed[0]}: {detail}", [(at, detail) for at in unnamed])
+        names, indexes = batch.people(table_multipliers())
+        return People(indexes, self.fingerprints.of(names))
 
 
 _NAME_EVENTS = 'name the user: {{"user": …, "key": …}}; this sketch counts at most {} events of each.'

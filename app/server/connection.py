@@ -16,8 +16,8 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from app.server import refusals
-from app.server.refusals import HEAD_BYTES, Refusal
+from app.server import last_answers
+from app.server.last_answers import HEAD_BYTES, LastAnswer
 from app.server.room import make_room, most_connections
 from app.server.transport import PatientTransport
 
@@ -39,8 +39,8 @@ class Connection(HttpToolsProtocol):
     _head = 0  # of these, what is the head's for certain; in a body, what came since its last byte
     _body_came = False  # in this packet
     _rest = 0  # bytes that were thrown away since the last head
-    _refusal: Refusal | None = None  # to be said after all other answers; nothing is read any more
-    _why = refusals.MALFORMED  # what to say if the parser stops
+    _refusal: LastAnswer | None = None  # to be said after all other answers; nothing is read any more
+    _why = last_answers.MALFORMED  # what to say if the parser stops
     _last = False  # the server shuts down
     _giving_up: asyncio.TimerHandle | None = None
 
@@ -48,8 +48,8 @@ class Connection(HttpToolsProtocol):
         super().connection_made(PatientTransport(transport, self.loop, self._leave))  # type: ignore[arg-type]
         most = most_connections()
         if len(self.connections) > most and not make_room(self.connections, 1 + most // 64):  # type: ignore[arg-type]
-            _note(refusals.NO_ROOM)
-            transport.write(refusals.NO_ROOM.answer)
+            _note(last_answers.NO_ROOM)
+            transport.write(last_answers.NO_ROOM.answer)
             self.make_way()
             return
         self.waiting_since = self.loop.time()
@@ -110,12 +110,12 @@ class Connection(HttpToolsProtocol):
     def _head_without_upgrade(self) -> bytes:
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         if method == b"CONNECT":
-            self._stop_parsing(refusals.NO_TUNNEL)
+            self._stop_parsing(last_answers.NO_TUNNEL)
         lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
         lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
         return b"\r\n".join((*lines, b"", b""))
 
-    def _stop_parsing(self, why: Refusal) -> None:
+    def _stop_parsing(self, why: LastAnswer) -> None:
         self._why = why
         raise httptools.HttpParserError
 
@@ -125,14 +125,14 @@ class Connection(HttpToolsProtocol):
             if name == b"expect":
                 self.expect_100_continue = value.strip().lower() == b"100-continue"
             elif value.strip().lower() != b"chunked":
-                self._stop_parsing(refusals.UNKNOWN_CODING)
+                self._stop_parsing(last_answers.UNKNOWN_CODING)
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():
             return  # `_parse` goes on
         if self._packets > HEAD_BYTES and _length(self.url, self.headers) > HEAD_BYTES:
-            self._stop_parsing(refusals.HEAD_TOO_LARGE)
+            self._stop_parsing(last_answers.HEAD_TOO_LARGE)
         if self.parser.get_http_version() != "1.1":
             self._check_older()
         super().on_headers_complete()
@@ -145,13 +145,13 @@ class Connection(HttpToolsProtocol):
     def _check_older(self) -> None:
         version = self.parser.get_http_version()
         if version != "1.0":
-            self._stop_parsing(refusals.UNKNOWN_VERSION)
+            self._stop_parsing(last_answers.UNKNOWN_VERSION)
         self.expect_100_continue = False  # it was not known then
         names = {name for name, _ in self.headers}
         if b"transfer-encoding" in names:
-            self._stop_parsing(refusals.MALFORMED)
+            self._stop_parsing(last_answers.MALFORMED)
         if b"content-length" not in names and self.parser.get_method() in _WITH_BODY:
-            self._stop_parsing(refusals.NO_LENGTH)
+            self._stop_parsing(last_answers.NO_LENGTH)
 
     def on_body(self, body: bytes) -> None:
         self._body_came = True
@@ -195,7 +195,7 @@ class Connection(HttpToolsProtocol):
         if not growing:
             self._packets = 0
         if self._head > HEAD_BYTES:
-            self._refuse(refusals.HEAD_TOO_LARGE)
+            self._refuse(last_answers.HEAD_TOO_LARGE)
         elif self._rest > _REST_BYTES:
             self.hang_up()
         elif not patient:
@@ -203,7 +203,7 @@ class Connection(HttpToolsProtocol):
         else:
             self._stop_waiting()
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def _refuse(self, refusal: LastAnswer) -> None:
         """Answer what cannot be read, after all that came before it was answered, and read nothing more."""
         _note(refusal)
         self._refusal = refusal
@@ -221,7 +221,7 @@ class Connection(HttpToolsProtocol):
         if not earlier:
             self._say(refusal)
 
-    def _say(self, refusal: Refusal) -> None:
+    def _say(self, refusal: LastAnswer) -> None:
         self.transport.write(refusal.answer)
         self._leave()
 
@@ -266,7 +266,7 @@ class Connection(HttpToolsProtocol):
             self._giving_up = None
 
 
-def _note(refusal: Refusal) -> None:
+def _note(refusal: LastAnswer) -> None:
     log.info("refused", extra={"operation": "none", "status": refusal.status, "problem": refusal.slug})
 
 

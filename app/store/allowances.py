@@ -2,7 +2,7 @@
 
 Each commit adds one row of what it changed. An entry says what is used in all, so reading a row twice does no harm: a
 process that remembers everything up to one sequence reads what came after it, rows that were put together included.
-Rows are put together by the hundred, so that a scope of many small batches is read back quickly.
+Rows are put together by the hundred, so that a register of many small batches is read back quickly.
 
 A sequence is a number and random bits: a database that was put back to an earlier day, or lost its last commits, and
 was written to since, does not have the row that a process remembers.
@@ -28,8 +28,8 @@ _RANDOM_BITS = 31
 _ENTRY_BYTES = FINGERPRINT_BYTES + 2
 
 
-class HeldScope(NamedTuple):
-    """A scope that is locked until the commit."""
+class HeldRegister(NamedTuple):
+    """A register that is locked until the commit."""
 
     id: int
     sequence: int
@@ -37,7 +37,7 @@ class HeldScope(NamedTuple):
 
 
 def create(session: Session, name: str, key_check: bytes) -> int:
-    """A scope of this name; the one that another transaction made at the same moment, if so."""
+    """Make a register of this name, unless another transaction made it at the same moment; its id."""
     inserted(session, ScopeRow, {"name": name, "key_check": key_check, "sequence": 0})
     return session.scalars(select(ScopeRow.id).where(ScopeRow.name == name)).one()
 
@@ -47,47 +47,47 @@ def any_exist(session: Session) -> bool:
     return session.scalar(select(ScopeRow.id).limit(1)) is not None
 
 
-def get(session: Session, scope_id: int) -> ScopeRow:
-    return session.get_one(ScopeRow, scope_id)
+def get(session: Session, register_id: int) -> ScopeRow:
+    return session.get_one(ScopeRow, register_id)
 
 
-def lock(session: Session, scope_id: int) -> HeldScope:
+def lock(session: Session, register_id: int) -> HeldRegister:
     """Held still until the commit; its sequence as it is now, after any wait."""
-    query = select(ScopeRow.id, ScopeRow.sequence, ScopeRow.dropped_at.is_not(None)).where(ScopeRow.id == scope_id)
-    return HeldScope(*session.connection().execute(query.with_for_update()).one())
+    query = select(ScopeRow.id, ScopeRow.sequence, ScopeRow.dropped_at.is_not(None)).where(ScopeRow.id == register_id)
+    return HeldRegister(*session.connection().execute(query.with_for_update()).one())
 
 
-def is_past(session: Session, scope_id: int, sequence: int) -> bool:
+def is_past(session: Session, register_id: int, sequence: int) -> bool:
     """Whether what was known at this sequence is still part of the log. False where its row was put together since."""
-    query = select(AllowanceRow.sequence).where(AllowanceRow.scope_id == scope_id, AllowanceRow.sequence == sequence)
+    query = select(AllowanceRow.sequence).where(AllowanceRow.scope_id == register_id, AllowanceRow.sequence == sequence)
     return session.connection().execute(query).first() is not None
 
 
-def entries_after(session: Session, scope_id: int, sequence: int) -> Iterator[bytes]:
-    query = select(AllowanceRow.entries).where(AllowanceRow.scope_id == scope_id, AllowanceRow.sequence > sequence)
+def entries_after(session: Session, register_id: int, sequence: int) -> Iterator[bytes]:
+    query = select(AllowanceRow.entries).where(AllowanceRow.scope_id == register_id, AllowanceRow.sequence > sequence)
     streamed = session.connection().execute(query.order_by(AllowanceRow.sequence).execution_options(yield_per=16))
     yield from streamed.scalars()
 
 
-def append(session: Session, scope: HeldScope, entries: bytes) -> int:
+def append(session: Session, register: HeldRegister, entries: bytes) -> int:
     """Add what a commit changed; the new sequence."""
-    number = (scope.sequence >> _RANDOM_BITS) + 1
+    number = (register.sequence >> _RANDOM_BITS) + 1
     sequence = number << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
     connection = session.connection()
     connection.execute(
-        insert(AllowanceRow), {"scope_id": scope.id, "sequence": sequence, "level": 0, "entries": entries}
+        insert(AllowanceRow), {"scope_id": register.id, "sequence": sequence, "level": 0, "entries": entries}
     )
-    connection.execute(update(ScopeRow).where(ScopeRow.id == scope.id).values(sequence=sequence))
+    connection.execute(update(ScopeRow).where(ScopeRow.id == register.id).values(sequence=sequence))
     for level in range(_LEVELS):
         together = _TOGETHER ** (level + 1)
         if number % together == 0:
-            _put_together(session, scope.id, level, (number - together + 1) << _RANDOM_BITS)
+            _put_together(session, register.id, level, (number - together + 1) << _RANDOM_BITS)
     return sequence
 
 
-def _put_together(session: Session, scope_id: int, level: int, first: int) -> None:
+def _put_together(session: Session, register_id: int, level: int, first: int) -> None:
     """The last rows of a level into one of the next, each person once; not where that would be a very large row."""
-    last = AllowanceRow.scope_id == scope_id, AllowanceRow.level == level, AllowanceRow.sequence >= first
+    last = AllowanceRow.scope_id == register_id, AllowanceRow.level == level, AllowanceRow.sequence >= first
     rows = session.connection().execute(select(AllowanceRow.sequence, AllowanceRow.entries).where(*last)).all()
     if not rows or sum(len(entries) for _, entries in rows) > _LARGEST_ROW:
         return
@@ -96,18 +96,18 @@ def _put_together(session: Session, scope_id: int, level: int, first: int) -> No
         together.learn(entries)
     session.connection().execute(delete(AllowanceRow).where(*last))
     merged = {"sequence": max(sequence for sequence, _ in rows), "entries": together.entries()}
-    session.connection().execute(insert(AllowanceRow), {"scope_id": scope_id, "level": level + 1, **merged})
+    session.connection().execute(insert(AllowanceRow), {"scope_id": register_id, "level": level + 1, **merged})
 
 
-def faults(session: Session, scope: ScopeRow) -> list[str]:
-    """What is wrong with the log of a scope: rows that are missing, cut off, or that should be gone."""
+def faults(session: Session, register: ScopeRow) -> list[str]:
+    """What is wrong with the log of a register: rows that are missing, cut off, or that should be gone."""
     query = select(AllowanceRow.sequence, AllowanceRow.level, func.length(AllowanceRow.entries))
-    rows = session.connection().execute(query.where(AllowanceRow.scope_id == scope.id)).all()
-    if scope.dropped_at is not None:
+    rows = session.connection().execute(query.where(AllowanceRow.scope_id == register.id)).all()
+    if register.dropped_at is not None:
         return ["its people were forgotten, and fingerprints are still there"] if rows else []
     found = []
     last = max((sequence for sequence, _, _ in rows), default=0)
-    if last != scope.sequence or _has_hole([(sequence >> _RANDOM_BITS, level) for sequence, level, _ in rows]):
+    if last != register.sequence or _has_hole([(sequence >> _RANDOM_BITS, level) for sequence, level, _ in rows]):
         found.append("rows of its log of allowances are missing")
     if any(size % _ENTRY_BYTES for _, _, size in rows):
         found.append("a row of its log of allowances is cut off")
@@ -132,14 +132,14 @@ def _has_hole(rows: Sequence[tuple[int, int]]) -> bool:
     )
 
 
-def has_open_sketches(session: Session, scope_id: int) -> bool:
+def has_open_sketches(session: Session, register_id: int) -> bool:
     query = select(SketchRow.id).where(
-        SketchRow.scope_id == scope_id, SketchRow.closed_at.is_(None), SketchRow.deleted_at.is_(None)
+        SketchRow.scope_id == register_id, SketchRow.closed_at.is_(None), SketchRow.deleted_at.is_(None)
     )
     return session.scalar(query.limit(1)) is not None
 
 
-def drop(session: Session, scope_id: int, now: datetime) -> None:
-    """Forget the fingerprints, for good: nothing is counted in this scope any more."""
-    session.connection().execute(delete(AllowanceRow).where(AllowanceRow.scope_id == scope_id))
-    session.connection().execute(update(ScopeRow).where(ScopeRow.id == scope_id).values(dropped_at=now))
+def drop(session: Session, register_id: int, now: datetime) -> None:
+    """Forget the fingerprints, for good: nothing is counted in this register any more."""
+    session.connection().execute(delete(AllowanceRow).where(AllowanceRow.scope_id == register_id))
+    session.connection().execute(update(ScopeRow).where(ScopeRow.id == register_id).values(dropped_at=now))

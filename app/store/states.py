@@ -21,35 +21,27 @@ from app.store.database import Database
 from app.store.tables import KeyRow, ScopeRow, SketchRow, StateRow
 
 
-class Held(NamedTuple):
-    """A state that is locked until the commit."""
+class LockedState(NamedTuple):
+    """A state that a transaction has locked until its commit, with public facts of its sketch that never change."""
 
     sketch_id: int
     token: int
     closed: bool
-    scope_id: int | None
+    register_id: int | None
     has_universe: bool
     rules: Rules
 
 
-class Written(NamedTuple):
-    """The token of what is stored, and what must be remembered to write over it."""
+class Version(NamedTuple):
+    """Which bytes are stored of a sketch: their token, and the bytes themselves where the next write must know them."""
 
     token: int
     stored: bytes | None
 
 
-class Swap(NamedTuple):
-    """Bytes, to be stored where the token is still the one upon which they were made."""
+_MOST_API_KEYS = 20  # in a statement that names them one by one
 
-    sketch_id: int
-    upon: Written
-    stored: bytes
-
-
-_MOST_KEYS = 20  # in a statement that names them one by one
-
-_HELD = (
+_LOCKED = (
     select(
         *(StateRow.sketch_id, StateRow.token, StateRow.closed, SketchRow.scope_id, SketchRow.universe.is_not(None)),
         *(SketchRow.unit, SketchRow.max_contributions, ScopeRow.name, ScopeRow.key_check),
@@ -68,7 +60,7 @@ _WRITE = (
 
 
 def create(session: Session, row: SketchRow) -> None:
-    """Empty; a stream with an eviction order of its own."""
+    """Store an empty sketch; a stream gets an eviction order of its own."""
     order = Order(secrets.token_bytes(SECRET_BYTES))
     empty = StreamSketch.empty(row.k, order) if row.family == "stream" else CompactSketch.empty(row.k)
     session.add(StateRow(sketch_id=row.id, token=0, state=b""))
@@ -76,90 +68,101 @@ def create(session: Session, row: SketchRow) -> None:
     save(session, row, empty)
 
 
-def lock(session: Session, name: str) -> Held | None:
-    """The state of the sketch of this name, held still until the commit; None where there is none.
+def lock(session: Session, name: str) -> LockedState | None:
+    """Lock the state of the sketch of this name until the commit; None where there is none.
 
-    Token and `closed` are as they are now, after any wait. What the sketch's own row says may be older than that, so of
-    it only what never changes is here; for the family, ask the state.
+    Token and `closed` are as they are now. After a wait PostgreSQL reads only the locked row again (READ COMMITTED);
+    joined columns may be older. So of the sketch's own row only columns that never change are read here; a merge can
+    change its `family`, which the state itself tells.
     """
-    row = session.connection().execute(_HELD, {"name": name}).first()
+    row = session.connection().execute(_LOCKED, {"name": name}).first()
     if row is None:
         return None
-    sketch_id, token, closed, scope_id, has_universe, unit, most, scope, key_check = row
-    return Held(sketch_id, token, closed, scope_id, has_universe, Rules(unit, most, scope or "", key_check or b""))
+    sketch_id, token, closed, register_id, has_universe, unit, most, register, key_check = row
+    rules = Rules(unit, most, register or "", key_check or b"")
+    return LockedState(sketch_id, token, closed, register_id, has_universe, rules)
 
 
 def read(session: Session, sketch_id: int) -> bytes | None:
-    """As it is stored: `core/sketches/state.py` says how."""
+    """The bytes as they are stored (`core/sketches/state.py` says how); None where there are none."""
     return parts.read(session, sketch_id)
 
 
 def token(session: Session, sketch_id: int) -> int | None:
-    """It changes whenever the state does; None where there is none."""
+    """The token, which changes whenever the state does; None where there is no state."""
     found: int | None = session.connection().execute(_TOKEN, {"sketch": sketch_id}).scalar()
     return found
 
 
-def write(session: Session, sketch_id: int, stored: bytes, *, over: bytes | None) -> Written:
-    """Store the bytes, over these if that is known."""
+def version_of(session: Session, token: int, stored: bytes) -> Version:
+    """The version that these bytes are, which were read together with the token."""
+    return Version(token, parts.remembered(stored, session.get_bind().dialect))
+
+
+def write(session: Session, sketch_id: int, stored: bytes, *, over: Version | None) -> Version:
+    """Store the bytes of a locked state, over this version if it is known which is there."""
     token, dialect = new_token(), session.get_bind().dialect
     values = {"sketch": sketch_id, "new_token": token, "new_state": parts.first(stored, dialect)}
     session.connection().execute(_WRITE, values)
     if parts.are_cut(dialect):
-        parts.write_further(session, sketch_id, stored, over)
-    return Written(token, parts.remembered(stored, dialect))
+        parts.write_further(session, sketch_id, stored, over.stored if over else None)
+    return Version(token, parts.remembered(stored, dialect))
 
 
-def swap(database: Database, swap: Swap, key_ids: Collection[str]) -> Written | None:
-    """Store the bytes, if nothing has changed, the sketch is open, and all of the keys are valid; else None.
+def compare_and_swap(
+    database: Database, sketch_id: int, version: Version, stored: bytes, *, unless_revoked: Collection[str]
+) -> Version | None:
+    """Store the bytes if the sketch still has this version, is open, and none of these API keys is revoked; else None.
 
-    In one statement, which does not wait: where somebody has the row locked, or there are many keys, nothing is stored
-    either. So what it sees of the keys is as new as what it sees of the row.
+    **This is the one write in `store` that commits by itself**: a single statement, and a transaction of its own. It
+    never waits. Where somebody has the row locked, or there are many API keys, nothing is stored either. So what the
+    statement sees of the API keys is as new as what it sees of the row.
     """
-    stored, dialect = swap.stored, database.engine.dialect
-    rewritten = parts.changed(stored, swap.upon.stored) if parts.are_cut(dialect) else []
-    if len(key_ids) > _MOST_KEYS or rewritten is None:
+    dialect = database.engine.dialect
+    rewritten = parts.changed(stored, version.stored) if parts.are_cut(dialect) else []
+    if len(unless_revoked) > _MOST_API_KEYS or rewritten is None:
         return None
     token = new_token()
-    values: dict[str, object] = {f"key_{number}": key_id for number, key_id in enumerate(key_ids)}
-    values |= {"sketch": swap.sketch_id, "upon": swap.upon.token, "new_token": token}
+    values: dict[str, object] = {f"key_{number}": key_id for number, key_id in enumerate(unless_revoked)}
+    values |= {"sketch": sketch_id, "upon": version.token, "new_token": token}
     values |= {"new_state": parts.first(stored, dialect)}
-    first = _swap(len(key_ids))
+    first = _swap(len(unless_revoked))
     if rewritten:
         statement, further = parts.with_further(first, rewritten)
         rows = database.carry_out(statement, values | further)
     else:
         rows = database.carry_out(first, values)
-    return Written(token, parts.remembered(stored, dialect)) if rows == 1 else None
+    return Version(token, parts.remembered(stored, dialect)) if rows == 1 else None
 
 
 @cache
-def _swap(keys: int) -> Update:
-    """With so many keys."""
+def _swap(api_keys: int) -> Update:
+    """The statement of `compare_and_swap` for so many API keys."""
     same = StateRow.sketch_id == bindparam("sketch"), StateRow.token == bindparam("upon"), StateRow.closed.is_(False)
     free = select(StateRow.sketch_id).where(*same).with_for_update(skip_locked=True)
-    either = or_(false(), *(KeyRow.id == bindparam(f"key_{number}") for number in range(keys)))
+    either = or_(false(), *(KeyRow.id == bindparam(f"key_{number}") for number in range(api_keys)))
     valid = select(func.count()).where(either, KeyRow.revoked_at.is_(None)).scalar_subquery()
-    all_valid = valid == literal_column(f"{keys}")
+    all_valid = valid == literal_column(f"{api_keys}")
     return _WRITE.where(StateRow.sketch_id == free.scalar_subquery(), all_valid)
 
 
 def load(session: Session, row: SketchRow, *, for_update: bool) -> Sketch:
-    """The private counters. Writers lock the row, so that concurrent changes queue and none is lost."""
+    """The sketch of this row, with its private counters; locked until the commit where it is to be changed."""
     if for_update:
-        _hold(session, row.id)
+        _lock_row(session, row.id)
     stored = read(session, row.id)
     if stored is None:
         raise UnknownSketch(f"The sketch {row.name!r} was deleted; its snapshots and ledger stay.")
     return decoded(stored)
 
 
-def _hold(session: Session, sketch_id: int) -> None:
-    """In a statement of its own: one that waits for a lock sees all else as it was before."""
+def _lock_row(session: Session, sketch_id: int) -> None:
+    """Lock a state in a statement of its own: one that also reads other rows would see them as before the wait."""
     session.connection().execute(select(StateRow.token).where(StateRow.sketch_id == sketch_id).with_for_update())
 
 
 def decoded(stored: bytes) -> Sketch:
+    """The sketch that these stored bytes are."""
     try:
         return state.decode(state.by_slot(stored))
     except BadState as error:  # not the client's doing
@@ -167,23 +170,25 @@ def decoded(stored: bytes) -> Sketch:
 
 
 def save(session: Session, row: SketchRow, sketch: Sketch) -> None:
+    """Store a sketch in place of whatever is stored of it."""
     write(session, row.id, state.by_column(state.encode(sketch)), over=None)
 
 
-def close(session: Session, held: Held) -> None:
-    """No batch is taken from now on."""
-    session.connection().execute(update(StateRow).where(StateRow.sketch_id == held.sketch_id).values(closed=True))
+def close(session: Session, locked: LockedState) -> None:
+    """Mark the locked state as one that takes no more batches."""
+    session.connection().execute(update(StateRow).where(StateRow.sketch_id == locked.sketch_id).values(closed=True))
 
 
 def erase(session: Session, row: SketchRow) -> None:
-    _hold(session, row.id)
+    """Delete the private data of a sketch."""
+    _lock_row(session, row.id)
     parts.erase_further(session, row.id)
     session.connection().execute(delete(StateRow).where(StateRow.sketch_id == row.id))
 
 
 def new_token() -> int:
-    """Random, so that a database that was put back to an earlier day never shows a token that a process remembers.
+    """A random token: a database that was put back to an earlier day never shows one that a process remembers.
 
-    Always of the same size: SQLite then writes only what differs.
+    Tokens are all of the same size, because SQLite then writes only what differs.
     """
     return secrets.randbits(62) | 2**62

@@ -5,6 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from app.refusals import Forbidden
+from app.store.claims import Claim
 
 Scope = Literal["ingest", "read", "release", "admin"]
 
@@ -21,10 +22,12 @@ class Principal:
     key_id: str | None = None  # none for the key that the environment gives
 
     def require(self, scope: Scope) -> None:
+        """Refuse a caller whose API key does not have this scope."""
         if scope not in self.scopes and "admin" not in self.scopes:
             raise Forbidden(f"This needs a key with the scope {scope!r}.")
 
     def may_touch(self, name: str) -> bool:
+        """Whether the API key is for sketches and ledgers of this name."""
         return fnmatchcase(name, self.sketches)
 
     def require_name(self, name: str) -> None:
@@ -33,5 +36,10 @@ class Principal:
             raise Forbidden(f"This key is limited to names like {self.sketches!r}.")
 
     def require_unlimited(self) -> None:
+        """Refuse a caller whose API key is limited to some names."""
         if self.sketches != EVERYTHING:
             raise Forbidden("This needs a key that is not limited to named sketches.")
+
+    def claim(self, operation: str, target: str, idempotency_key: str, content: bytes) -> Claim:
+        """What an idempotency key of this caller stakes, for a request with this content."""
+        return Claim.of(secret=self.secret, operation=operation, target=target, key=idempotency_key, content=content)

@@ -25,7 +25,7 @@ _MOST_REPORTS = 256
 @dataclass(frozen=True, slots=True)
 class Context:
     database: Database
-    hot: OpenSketches
+    open_sketches: OpenSketches
     noise: Noise
     now: Callable[[], datetime]
     admin_key: str | None = field(repr=False)  # DISCREET_ADMIN_KEY

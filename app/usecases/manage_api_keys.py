@@ -1,7 +1,6 @@
 """Make, list and revoke API keys, and recognise a caller by one."""
 
 import secrets
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,8 +18,6 @@ from app.usecases.paging import Page, paged
 
 _PREFIX = "dsk"  # so that secret scanners know one
 _NOBODY = bytes(32)
-_MOST_RECENT = 10_000
-_RECENT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +97,6 @@ def authenticate(context: Context, secret: str) -> Principal:
     if row is None or not known or row.revoked_at is not None:
         raise Unauthenticated("The key is unknown or revoked. Send a valid one as: Authorization: Bearer <key>.")
     return Principal(frozenset(row.scopes), row.sketches, secret, row.id)
-
-
-class RecentCallers:
-    """Callers who were recognised a moment ago, so that a stream of small batches does not ask the database each time.
-
-    For what checks again, before its commit, that the key was not revoked meanwhile.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, tuple[Principal, float]] = {}  # by the hash of the secret
-
-    def find(self, secret: str) -> Principal | None:
-        found = self._known.get(_hash(secret))
-        return found[0] if found and found[1] > time.monotonic() else None
-
-    def remember(self, caller: Principal) -> None:
-        if len(self._known) >= _MOST_RECENT:
-            self._known.clear()
-        self._known[_hash(caller.secret)] = (caller, time.monotonic() + _RECENT_SECONDS)
 
 
 def _hash(secret: str) -> bytes:

@@ -13,8 +13,8 @@ from app.core.people import Unit
 from app.refusals import Conflict
 from app.store import ledger
 from app.store.tables import LedgerRow
-from app.usecases.bound_people import create_scope
 from app.usecases.context import Context
+from app.usecases.ingest.people import create_register
 from app.usecases.paging import Page, paged
 
 
@@ -64,7 +64,7 @@ def create_ledger(
         created = ledger.create(session, name, accountant, total, context.now(), bound)
         row = ledger.get(session, name)
         if created and contributions is not None:
-            scope_id = create_scope(context, session, f"ledger/{name}")
+            scope_id = create_register(context, session, f"ledger/{name}")
             ledger.bound_contributions(session, row, scope_id)
         if not same_ledger(row, accountant, total) or _contributions(row) != contributions:
             raise Conflict(f"A ledger named {name!r} exists with another budget, accountant or bound on contributions.")

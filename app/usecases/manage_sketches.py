@@ -16,8 +16,8 @@ from app.store import allowances, ledger, sketches, states
 from app.store.sketches import Lineage
 from app.store.tables import LedgerRow, SketchRow
 from app.usecases import manage_ledgers
-from app.usecases.bound_people import create_scope
 from app.usecases.context import Context
+from app.usecases.ingest.people import create_register
 from app.usecases.manage_ledgers import LedgerView
 from app.usecases.paging import Page, paged
 
@@ -122,7 +122,7 @@ def _scope(context: Context, session: Session, name: str, spec: SketchSpec, paid
         return paid_by.scope_id
     if spec.enforcement == "declared":
         return None
-    return create_scope(context, session, f"sketch/{name}")
+    return create_register(context, session, f"sketch/{name}")
 
 
 def _same(row: SketchRow, paid_by: LedgerRow, spec: SketchSpec) -> bool:

@@ -18,14 +18,27 @@ class Recent(Generic[K, V]):
         self._lock = Lock()
 
     def find(self, key: K) -> V | None:
+        """What was put under this key, if it is still kept."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
     def put(self, key: K, value: V) -> None:
+        """Keep the value, in place of an older one."""
         with self._lock:
             self._kept[key] = value
             self._kept.move_to_end(key)
             if len(self._kept) > self._most:
                 self._kept.popitem(last=False)
+
+    def forget(self, key: K) -> None:
+        """Keep nothing under this key."""
+        with self._lock:
+            self._kept.pop(key, None)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._kept
+
+    def __len__(self) -> int:
+        return len(self._kept)

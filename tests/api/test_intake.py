@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 import httpx2
@@ -15,19 +16,18 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.types import Message
 
-from app.api import events
+from app.api import intake
 from app.api.decoding import decode_events, footer
-from app.api.events import Ingest
-from app.api.intake import Intake
-from app.api.turns import Turns
 from app.core import kernel
 from app.main import build_context, create_app
 from app.refusals import Overloaded
+from app.server.admission import Admission
+from app.server.turns import Turns
 from app.settings import Settings
 from app.store import states
 from app.store.database import Database
-from app.usecases import group_commit
 from app.usecases.context import Context
+from app.usecases.ingest import queue
 from app.usecases.manage_api_keys import revoke_key
 from tests import books
 from tests.api.calls import create_sketch, post_events, problem
@@ -46,22 +46,8 @@ def settings(database_url: str) -> Settings:
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Ingest]:
-    """Every `Ingest` that an app was given, the newest last."""
-    found: list[Ingest] = []
-
-    def make(*arguments: Any) -> Ingest:
-        found.append(Ingest(*arguments))
-        return found[-1]
-
-    monkeypatch.setattr(events, "Ingest", make)
-    return found
-
-
-@pytest.fixture
-def app(settings: Settings, context: Context, made: list[Ingest]) -> Iterator[FastAPI]:
+def app(settings: Settings, context: Context) -> Iterator[FastAPI]:
     app = create_app(settings, context)
-    app.state.tested = made[-1]
     with TestClient(app, headers={"Authorization": f"Bearer {ADMIN_KEY}"}) as client:
         create_sketch(client)
         yield app
@@ -76,11 +62,11 @@ def _all_is_given_back(app: FastAPI) -> Iterator[None]:
 
 def _free(app: FastAPI) -> int:
     """How much would still be let in, found out by trying."""
-    intake: Intake = app.state.tested.intake
+    admission: Admission = app.state.intake.admission
     for size in range(_ROOM, -1, -1):
         try:
-            with intake.admit() as admission:
-                admission.take(size)
+            with admission.enter() as admitted:
+                admitted.take(size)
         except Overloaded:
             continue
         return size
@@ -270,11 +256,11 @@ def test_a_fault_gives_the_room_back(app: FastAPI, context: Context, monkeypatch
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched:
-        patched.setattr(events, "scan_events", broken)
+        patched.setattr(intake, "scan_events", broken)
         assert _post(app, [b"a" * 100], _TEXT).status == 500
     assert _free(app) == _ROOM
     with monkeypatch.context() as patched:
-        patched.setattr(group_commit, "ingest_together", broken)
+        patched.setattr(queue, "count_submissions", broken)
         assert _post(app, [b"a" * 100], _TEXT).status == 500
     assert _free(app) == _ROOM
     assert books.counters(context.database) == {}
@@ -339,7 +325,7 @@ def test_other_bodies_are_bounded_whatever_the_name_at_the_end_of_the_path(clien
 
 
 def test_large_bodies_are_decoded_beside_the_event_loop(
-    settings: Settings, context: Context, made: list[Ingest], monkeypatch: pytest.MonkeyPatch
+    settings: Settings, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decoding does not end before /livez was answered. If it ran on the event loop, that would be never."""
     app = create_app(replace(settings, max_body_bytes=2**24, max_waiting_bytes=2**28), context)
@@ -356,14 +342,14 @@ def test_large_bodies_are_decoded_beside_the_event_loop(
         assert in_time
         return batch
 
-    monkeypatch.setattr(events, "decode_events", held)
+    monkeypatch.setattr(intake, "decode_events", held)
 
     async def scene() -> None:
         transport = httpx2.ASGITransport(app)
         headers = {"Authorization": f"Bearer {ADMIN_KEY}", "Content-Type": "application/json"}
         async with httpx2.AsyncClient(transport=transport, base_url="http://test", headers=headers) as client:
             posts = [asyncio.create_task(client.post(_PATH, content=body)) for _ in range(4)]
-            for _ in range(events.DECODED_AT_ONCE):
+            for _ in range(intake.DECODED_AT_ONCE):
                 await _until(lambda: decoding.acquire(blocking=False))
             assert (await client.get("/livez")).status_code == 200
             assert not any(post.done() for post in posts)
@@ -371,7 +357,7 @@ def test_large_bodies_are_decoded_beside_the_event_loop(
             assert [(await post).status_code for post in posts] == [200] * 4
 
     _play(scene)
-    made[-1].close()
+    app.state.intake.close()
     assert books.counters(context.database) == {"\u20ac" * 36: 4 * 45_000}
 
 
@@ -381,7 +367,7 @@ def _long_key_many_times(rows: int) -> bytes:
 
 
 def test_a_body_is_admitted_by_what_it_becomes_before_it_is_decoded(
-    settings: Settings, context: Context, made: list[Ingest], monkeypatch: pytest.MonkeyPatch
+    settings: Settings, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While others take up room; and once they are gone, it is welcome."""
     room = 2**24
@@ -398,7 +384,7 @@ def test_a_body_is_admitted_by_what_it_becomes_before_it_is_decoded(
     monkeypatch.setattr(footer, "joined", recorded)
 
     async def scene() -> None:
-        with made[-1].intake.admit() as other:
+        with app.state.intake.admission.enter() as other:
             other.take(1)
             refused = await _call(app, [body], headers)
             assert (refused.status, refused.slug()) == (503, "overloaded")
@@ -406,7 +392,7 @@ def test_a_body_is_admitted_by_what_it_becomes_before_it_is_decoded(
         assert (await _call(app, [body], headers)).status == 200
 
     _play(scene)
-    made[-1].close()
+    app.state.intake.close()
     assert joined
     assert books.counters(context.database) == {"k" * 512: 100_000}
 
@@ -476,13 +462,13 @@ def _ingester(client: httpx2.Client) -> tuple[str, dict[str, str]]:
 
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_revoked_key_counts_nothing_more_although_it_is_remembered(
-    made: list[Ingest], client: TestClient, context: Context, settings: Settings, elsewhere: bool
+    client: TestClient, context: Context, settings: Settings, elsewhere: bool
 ) -> None:
     key_id, headers = _ingester(client)
     admin = dict(client.headers)
     client.headers.update(headers)
     assert post_events(client, ["a"], key="1").status_code == 200
-    assert any(one.callers.find(headers["Authorization"].split()[1]) for one in made)
+    assert sha256(headers["Authorization"].split()[1].encode()).digest() in client.app.state.callers._recent  # type: ignore[attr-defined]
     if elsewhere:
         other = build_context(settings)
         revoke_key(other, key_id)

@@ -7,7 +7,7 @@ from mypy import api
 _HEAD = """
 from app.core.mechanisms.gshm import Gshm
 from app.core.mechanisms.pmg import Pmg
-from app.core.noise import Sampler
+from app.core.noise.samplers import Sampler
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.standard import StandardSketch
 from app.core.sketches.stream import StreamSketch

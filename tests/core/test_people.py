@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.errors import MAX_REPORTED, BadBatch
-from app.core.kernel import Events, batch_of, new_allowances, sets_of, twin
-from app.core.people import Fingerprints, People, Rules, Unit, people_of
+from app.core.kernel import Batch, Events, batch_of, new_allowances, sets_of, twin
+from app.core.people import Fingerprints, People, Rules, Unit
 from app.core.sketches.order import multipliers
 from tests.core.kernel.native import compiled_only
 
@@ -21,7 +21,13 @@ _NAMES = [b"alice", b"bob", "zoë".encode(), b"\0", b"x" * 512, b"alice ", b"Ali
 
 
 def _rules(m: int, unit: Unit = "event") -> Rules:
-    return Rules(unit, m)
+    return Rules(unit, m, fingerprints=_PRINTS)
+
+
+def _people(batch: Batch, rules: Rules) -> People:
+    found = rules.people_in(batch)
+    assert found is not None
+    return found
 
 
 def _batch(items: Sequence[tuple[str, str, int]]) -> Events:
@@ -41,8 +47,10 @@ def _who(people: People) -> list[bytes]:
 # Fingerprints
 
 
-def test_a_person_has_one_fingerprint_in_a_scope_and_another_in_every_other() -> None:
-    found = [_each(Fingerprints(_KEY, scope).of(_NAMES)) for scope in ("sketch/a", "sketch/b", "ledger/a", "sketch/a")]
+def test_a_person_has_one_fingerprint_in_a_register_and_another_in_every_other() -> None:
+    found = [
+        _each(Fingerprints(_KEY, register).of(_NAMES)) for register in ("sketch/a", "sketch/b", "ledger/a", "sketch/a")
+    ]
     assert found[0] == found[3]
     assert len({one for each in found[:3] for one in each}) == 3 * len(_NAMES)
 
@@ -65,7 +73,7 @@ def test_a_fingerprint_does_not_contain_the_name() -> None:
 
 
 def test_people_are_named_once_and_items_know_whose_they_are() -> None:
-    people = people_of(_batch([("u", "a", 1), ("v", "b", 2), ("u", "c", 3)]), _PRINTS, _rules(5), _MULTIPLIERS)
+    people = _people(_batch([("u", "a", 1), ("v", "b", 2), ("u", "c", 3)]), _rules(5))
     assert people.fingerprints == _PRINTS.of([b"u", b"v"])
     assert _who(people) == _each(_PRINTS.of([b"u", b"v", b"u"]))
 
@@ -73,19 +81,19 @@ def test_people_are_named_once_and_items_know_whose_they_are() -> None:
 def test_items_without_a_user_are_refused_with_their_positions() -> None:
     batch = batch_of([(key, 1) for key in "abcde"], ["u", None, "v", None, "u"])
     with pytest.raises(BadBatch) as refusal:
-        people_of(batch, _PRINTS, _rules(5), _MULTIPLIERS)
+        _people(batch, _rules(5))
     assert [position for position, _ in refusal.value.items] == [1, 3]
     assert 'name the user: {"user": …, "key": …}; this sketch counts at most 5 events of each.' in str(refusal.value)
     with pytest.raises(BadBatch) as refusal:
-        people_of(batch_of([("a", 1)] * 300), _PRINTS, _rules(5), _MULTIPLIERS)
+        _people(batch_of([("a", 1)] * 300), _rules(5))
     assert [position for position, _ in refusal.value.items] == list(range(MAX_REPORTED))
 
 
 def test_no_batch_is_refused_for_what_somebody_has_too_much_of() -> None:
     """It would take everybody else's items with it."""
     items = [("u", "a", 2), ("v", "a", 3), ("u", "b", 1), ("u", "c", 1), ("v", "a", 1), ("w", "a", 4)]
-    people_of(_batch(items), _PRINTS, _rules(3), _MULTIPLIERS)
-    people_of(sets_of([("u", "abcd"), ("u", "a")], 2), _PRINTS, _rules(2, "user"), _MULTIPLIERS)
+    _people(_batch(items), _rules(3))
+    _people(sets_of([("u", "abcd"), ("u", "a")], 2), _rules(2, "user"))
 
 
 _users = st.sampled_from(["u", "v", "w", "u ", "x" * 512, "zoë", "€"])
@@ -102,7 +110,7 @@ def test_the_compiled_batch_knows_its_people_as_its_twin_does(items: list[tuple[
     assert ours.unnamed(3) == plain.unnamed(3) == []
     assert ours.people(_MULTIPLIERS) == plain.people(b"")
     assert ours.counts() == plain.counts()
-    people = people_of(ours, _PRINTS, _rules(limit), _MULTIPLIERS)
+    people = _people(ours, _rules(limit))
     granted, _ = new_allowances().grant(people.indexes, ours.counts(), people.fingerprints, limit)
     assert ours.limited(granted).pairs() == plain.limited(granted).pairs()
     assert ours.limited(granted).users() == plain.limited(granted).users()
@@ -116,7 +124,7 @@ def test_taking_a_person_out_takes_out_what_was_kept_of_them_and_nothing_else(
 ) -> None:
     def kept(items: Sequence[tuple[str, str, int]]) -> list[tuple[str | None, str, int]]:
         batch = _batch(items)
-        people = people_of(batch, _PRINTS, _rules(limit), _MULTIPLIERS)
+        people = _people(batch, _rules(limit))
         left = batch.limited(new_allowances().grant(people.indexes, batch.counts(), people.fingerprints, limit)[0])
         return [(user, key, count) for user, (key, count) in zip(left.users(), left.pairs(), strict=True)]
 
@@ -172,15 +180,15 @@ def test_compiled_sets_know_their_people_as_their_twin_does(
 def test_sets_without_a_user_are_refused_with_their_positions() -> None:
     unnamed = sets_of([("u", ["a"]), (None, ["a"]), (None, ["b"])], 3)
     with pytest.raises(BadBatch) as refusal:
-        people_of(unnamed, _PRINTS, _rules(3, "user"), _MULTIPLIERS)
+        _people(unnamed, _rules(3, "user"))
     assert [position for position, _ in refusal.value.items] == [1, 2]
     assert 'name the user: {"user": …, "keys": […]}; this sketch counts each once.' in str(refusal.value)
 
 
 def test_a_set_and_an_event_of_one_name_have_one_fingerprint() -> None:
     names = ["u", "zoë", "\0", "x" * 512]
-    sets = people_of(sets_of([(name, ["a"]) for name in [*names, "u"]], 1), _PRINTS, _rules(1, "user"), _MULTIPLIERS)
-    events = people_of(_batch([(name, "a", 1) for name in [*names, "u"]]), _PRINTS, _rules(1), _MULTIPLIERS)
+    sets = _people(sets_of([(name, ["a"]) for name in [*names, "u"]], 1), _rules(1, "user"))
+    events = _people(_batch([(name, "a", 1) for name in [*names, "u"]]), _rules(1))
     assert sets == events
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.api import events
+from app.api import intake
 from app.api.decoding import decode_events
 from app.core import kernel
 from app.core.errors import BadBatch
@@ -46,18 +46,18 @@ def test_half_a_batch_would_be_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path
         batch = whole(*arguments, **limits)
         return kernel.batch_of(batch.pairs()[::2], batch.users()[::2])
 
-    monkeypatch.setattr(events, "decode_events", half)
+    monkeypatch.setattr(intake, "decode_events", half)
     assert "all of a batch that was taken is counted" in _the_fault_noticed(tmp_path)
 
 
 def test_a_refused_batch_that_counts_would_be_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    ingest = events.Ingest._ingest
+    count = intake.Intake.count
 
     async def counted_and_refused(*arguments: Any) -> int:
-        await ingest(*arguments)
+        await count(*arguments)
         raise BadBatch("It was counted nevertheless.")
 
-    monkeypatch.setattr(events.Ingest, "_ingest", counted_and_refused)
+    monkeypatch.setattr(intake.Intake, "count", counted_and_refused)
     monkeypatch.setattr("tests.fuzz.counting.must_be_taken", lambda _: False)  # which would notice it first
     assert "nothing of a refused batch is counted" in _the_fault_noticed(tmp_path)
 
@@ -66,7 +66,7 @@ def test_a_failure_of_the_server_would_be_noticed(monkeypatch: pytest.MonkeyPatc
     def failing(*arguments: Any, **limits: Any) -> Batch:
         raise RuntimeError("a fault of the decoder")
 
-    monkeypatch.setattr(events, "decode_events", failing)
+    monkeypatch.setattr(intake, "decode_events", failing)
     assert "status=500" in _the_fault_noticed(tmp_path)
 
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 from fastapi.testclient import TestClient
 
-from app.api import limits
-from app.api.limits import Buckets, Limits
 from app.core.noise.samplers import SYSTEM_NOISE
 from app.main import build_context, create_app
 from app.refusals import TooManyRequests
+from app.server import limits
+from app.server.limits import Buckets, Limits
 from app.settings import Settings
 from tests.api.calls import create_sketch, post_events, problem, release
 from tests.conftest import ADMIN_KEY

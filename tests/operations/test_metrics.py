@@ -10,8 +10,8 @@ from threading import Barrier
 import pytest
 from fastapi.testclient import TestClient
 
-from app.api import metrics
 from app.main import build_context, create_app
+from app.server import metrics
 from app.settings import Settings
 from tests.api.calls import create_sketch, post_events, release
 
@@ -54,7 +54,7 @@ _SCRAPES = 4
 
 _WORKER = """
 import sys
-from app.api import metrics
+from app.server import metrics
 metrics.WORKERS.labels("1", "compiled").set(1)
 metrics.count("post_events", 200)
 metrics.DURATIONS.labels("livez").observe(0.5)

@@ -17,10 +17,11 @@ from fastapi.testclient import TestClient
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from app.api.intake import Intake
 from app.main import build_context, create_app
 from app.refusals import BodyTimeout
 from app.server import connection
+from app.server.admission import Admission
+from app.server.body import Body, Deadline
 from app.server.connection import Connection
 from app.settings import Settings
 from tests import books
@@ -74,34 +75,33 @@ def test_half_a_body_is_answered_in_time_and_its_room_is_given_back(settings: Se
 
 
 def test_the_time_is_for_the_whole_body_and_a_drop_now_and_then_does_not_prolong_it() -> None:
-    intake = Intake(max_body_bytes=1000, max_waiting_bytes=1000, body_seconds=0.2)
+    deadline, admission = Deadline(0.2), Admission(1000)
 
     async def receive() -> Message:
         await asyncio.sleep(0.05)
         return {"type": "http.request", "body": b"a", "more_body": True}
 
     async def scene() -> None:
-        with intake.admit() as admission, pytest.raises(BodyTimeout):
-            await admission.body(receive, None)
+        with admission.enter() as admitted, pytest.raises(BodyTimeout):
+            await Body(receive, b"", deadline).read(1000, admitted.take)
 
     asyncio.run(scene())
-    intake.take(1000)  # all was given back
+    admission.take(1000)  # all was given back
 
 
 def test_who_cancels_a_slow_request_is_not_told_that_it_was_slow() -> None:
-    """A shutdown cancels; only patience that ended is a refusal. Many wait, each is given its own time."""
-    intake = Intake(max_body_bytes=10, max_waiting_bytes=1000, body_seconds=0.3)
+    """A shutdown cancels; only a deadline that passed is a refusal. Many wait, each is given its own time."""
+    deadline = Deadline(0.3)
 
     async def never() -> Message:
         await asyncio.Event().wait()
         raise AssertionError
 
     async def read() -> str:
-        with intake.admit() as admission:
-            try:
-                await admission.body(never, None)
-            except BodyTimeout:
-                return "slow"
+        try:
+            await Body(never, b"", deadline).read(10)
+        except BodyTimeout:
+            return "slow"
         return "read"
 
     async def scene() -> None:

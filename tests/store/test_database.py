@@ -152,7 +152,7 @@ def test_a_batch_whose_transaction_was_ended_is_refused_and_not_tried_again(
     create_sketch(client)
     tries, write = [], states.write
 
-    def slowly(session: Session, sketch_id: int, stored: bytes, *, over: bytes | None) -> states.Written:
+    def slowly(session: Session, sketch_id: int, stored: bytes, *, over: states.Version | None) -> states.Version:
         written = write(session, sketch_id, stored, over=over)
         tries.append(sketch_id)
         session.execute(text(f"SET LOCAL {setting} = 50"))

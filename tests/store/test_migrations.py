@@ -26,10 +26,11 @@ from app.store.database import Database
 from app.store.migrate import config, is_current, migrate
 from app.store.tables import StateRow, Table
 from app.usecases.audit_ledger import export_ledgers, verify_ledgers
-from app.usecases.ingest_events import Submission, ingest_events
+from app.usecases.ingest.submission import Submission
 from tests import books
 from tests.api.calls import release
 from tests.conftest import ADMIN_KEY, NewDatabase
+from tests.counting import count_one
 from tests.server import Server, start, wait_until_ready
 from tests.tampering import tamper
 
@@ -93,7 +94,7 @@ def test_a_sketch_stored_as_one_value_is_the_same_in_parts(new_database: NewData
             assert database.engine.dialect.name == "sqlite" or 5 not in tokens  # older workers remember nothing of it
     context = build_context(Settings(database_url=url))
     for count in (1, 2):
-        ingest_events(context, "s1", Submission(batch_of([("key 9", count)])))
+        count_one(context, "s1", Submission(batch_of([("key 9", count)])))
     assert books.counters(context.database, "s1") == sketch.extended([("key 9", 3)]).counters
     context.database.close()
 
@@ -170,7 +171,7 @@ def test_sketches_that_an_earlier_version_counted_by_request_are_marked_and_say_
             found = snapshots.find(session, name)
             assert found is not None
             assert found.guarantee == f"Protects somebody. {NOT_COVERED}" if name in _MARKED else "Protects somebody."
-    ingest_events(context, "people", Submission(sets_of([(None, ["a", "b"]), (None, ["c", "d"])], 2)))
+    count_one(context, "people", Submission(sets_of([(None, ["a", "b"]), (None, ["c", "d"])], 2)))
     assert books.counters(context.database, "people") == {"b": 7}  # read as it was stored, and folded one by one
     context.database.close()
 

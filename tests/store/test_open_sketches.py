@@ -18,9 +18,10 @@ from app.main import build_context
 from app.settings import Settings
 from app.store.open_sketches import OpenSketches
 from app.usecases.context import Context
-from app.usecases.ingest_events import Submission, ingest_events
+from app.usecases.ingest.submission import Submission
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch
 from tests import books
+from tests.counting import count_one
 
 
 def _fold(k: int = 8) -> Fold:
@@ -30,101 +31,101 @@ def _fold(k: int = 8) -> Fold:
 _SIZE = _fold().nbytes
 
 
-def _kept(hot: OpenSketches, numbers: range) -> list[int]:
-    return [number for number in numbers if hot.take(number) is not None]
+def _kept(open_sketches: OpenSketches, numbers: range) -> list[int]:
+    return [number for number in numbers if open_sketches.take(number) is not None]
 
 
-def test_a_sketch_is_given_out_once_with_the_token_that_it_was_put_with() -> None:
-    hot, fold = OpenSketches(10 * _SIZE), _fold()
-    hot.put(1, 77, fold)
-    assert hot.take(2) is None
-    assert hot.take(1) == (77, fold)
-    assert hot.take(1) is None  # it is somebody's
+def test_a_sketch_is_given_out_once_as_it_was_put() -> None:
+    open_sketches, fold = OpenSketches(10 * _SIZE), _fold()
+    open_sketches.put(1, fold)
+    assert open_sketches.take(2) is None
+    assert open_sketches.take(1) is fold
+    assert open_sketches.take(1) is None  # it is somebody's
 
 
 def test_a_newer_one_replaces_an_older_one() -> None:
-    hot, newer = OpenSketches(10 * _SIZE), _fold()
-    hot.put(1, 77, _fold())
-    hot.put(1, 78, newer)
-    assert hot.take(1) == (78, newer)
-    assert hot.take(1) is None
+    open_sketches, newer = OpenSketches(10 * _SIZE), _fold()
+    open_sketches.put(1, _fold())
+    open_sketches.put(1, newer)
+    assert open_sketches.take(1) is newer
+    assert open_sketches.take(1) is None
 
 
 def test_who_takes_a_sketch_has_it_alone() -> None:
-    hot = OpenSketches(1000 * _SIZE)
+    open_sketches = OpenSketches(1000 * _SIZE)
     for number in range(300):
-        hot.put(number, number, _fold())
+        open_sketches.put(number, _fold())
     with ThreadPoolExecutor(8) as threads:
-        taken = [fold for fold in threads.map(lambda at: hot.take(at % 300), range(2400)) if fold]
-    assert len(taken) == len({id(fold) for _, fold in taken}) == 300
+        taken = [fold for fold in threads.map(lambda at: open_sketches.take(at % 300), range(2400)) if fold]
+    assert len(taken) == len({id(fold) for fold in taken}) == 300
 
 
 def test_the_least_recently_used_go_when_the_bytes_are_used_up() -> None:
-    hot = OpenSketches(10 * _SIZE)
+    open_sketches = OpenSketches(10 * _SIZE)
     for number in range(10):
-        hot.put(number, number, _fold())
-    used = hot.take(0)
+        open_sketches.put(number, _fold())
+    used = open_sketches.take(0)
     assert used is not None
-    hot.put(0, *used)
+    open_sketches.put(0, used)
     for number in range(10, 15):
-        hot.put(number, number, _fold())
-    assert _kept(hot, range(15)) == [0, *range(6, 15)]
+        open_sketches.put(number, _fold())
+    assert _kept(open_sketches, range(15)) == [0, *range(6, 15)]
 
 
 def test_one_that_is_larger_than_all_the_room_is_kept_alone_and_goes_first() -> None:
-    hot, large = OpenSketches(10 * _SIZE), _fold(4096)
+    open_sketches, large = OpenSketches(10 * _SIZE), _fold(4096)
     for number in range(5):
-        hot.put(number, number, _fold())
-    hot.put(5, 5, large)
-    assert _kept(hot, range(5)) == []
+        open_sketches.put(number, _fold())
+    open_sketches.put(5, large)
+    assert _kept(open_sketches, range(5)) == []
     for number in range(6, 16):
-        hot.put(number, number, _fold())
-    assert _kept(hot, range(16)) == list(range(6, 16))  # and its bytes are not counted any more
+        open_sketches.put(number, _fold())
+    assert _kept(open_sketches, range(16)) == list(range(6, 16))  # and its bytes are not counted any more
 
 
 def test_a_sketch_that_grows_counts_with_its_new_size() -> None:
-    hot, growing = OpenSketches(10 * _SIZE), _fold()
+    open_sketches, growing = OpenSketches(10 * _SIZE), _fold()
     for number in range(9):
-        hot.put(number, number, _fold())
+        open_sketches.put(number, _fold())
     growing.add(batch_of([(f"{number}" * 500, 1) for number in range(8)]))
     assert growing.nbytes > 2 * _SIZE
-    hot.put(9, 9, growing)
-    assert len(_kept(hot, range(10))) == 1 + (10 * _SIZE - growing.nbytes) // _SIZE
+    open_sketches.put(9, growing)
+    assert len(_kept(open_sketches, range(10))) == 1 + (10 * _SIZE - growing.nbytes) // _SIZE
 
 
 def test_those_that_nobody_wrote_to_for_a_minute_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    hot = OpenSketches(100 * _SIZE)
+    open_sketches = OpenSketches(100 * _SIZE)
     for number in range(4):
-        hot.put(number, number, _fold())
+        open_sketches.put(number, _fold())
         now += 20
-    hot.drop_idle()  # their ages are 80, 60, 40 and 20
-    assert _kept(hot, range(4)) == [1, 2, 3]
+    open_sketches.drop_idle()  # their ages are 80, 60, 40 and 20
+    assert _kept(open_sketches, range(4)) == [1, 2, 3]
 
 
 def test_one_that_is_written_to_stays_however_old_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    hot = OpenSketches(100 * _SIZE)
-    hot.put(1, 1, _fold())
-    hot.put(2, 2, _fold())
+    open_sketches = OpenSketches(100 * _SIZE)
+    open_sketches.put(1, _fold())
+    open_sketches.put(2, _fold())
     for _ in range(10):
         now += 30
-        busy = hot.take(1)
+        busy = open_sketches.take(1)
         assert busy is not None
-        hot.put(1, *busy)
-        hot.drop_idle()
-    assert _kept(hot, range(1, 3)) == [1]
+        open_sketches.put(1, busy)
+        open_sketches.drop_idle()
+    assert _kept(open_sketches, range(1, 3)) == [1]
 
 
 def test_what_is_dropped_or_replaced_is_freed() -> None:
-    hot = OpenSketches(10 * _SIZE)
+    open_sketches = OpenSketches(10 * _SIZE)
     seen = []
     for number in range(500):
         fold = _fold()
         seen.append(weakref.ref(fold))
-        hot.put(number % 100, number, fold)
+        open_sketches.put(number % 100, fold)
         del fold
     assert sum(one() is not None for one in seen) == 10
 
@@ -152,6 +153,6 @@ def test_batches_to_many_sketches_are_counted_in_little_memory(settings: Setting
             _create(context, name)
         for name in names * 3:
             for _ in range(2):
-                ingest_events(context, name, Submission(batch_of([("a", 1)])))
+                count_one(context, name, Submission(batch_of([("a", 1)])))
         assert len(reads) == 3 * len(names)
         assert [books.counters(context.database, name) for name in names] == [{"a": 6}] * len(names)

@@ -15,9 +15,10 @@ from app.store import sketches, states
 from app.store.claims import Claim
 from app.store.database import Database
 from app.usecases.context import Context
-from app.usecases.ingest_events import Submission, ingest_events
+from app.usecases.ingest.submission import Submission
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
 from tests import books
+from tests.counting import count_one
 
 _SIZES = (1, 3999, 4000, 4001, 8000, 20_500)
 _K = 4096
@@ -31,7 +32,7 @@ def _create(context: Context, *, k: int = _K) -> None:
 
 def _post(context: Context, keys: list[str], claim: str = "") -> None:
     claimed = Claim.of(secret="s", operation="events", target="views", key=claim, content=b"") if claim else None
-    ingest_events(context, "views", Submission(batch_of([(key, 1) for key in keys]), claimed))
+    count_one(context, "views", Submission(batch_of([(key, 1) for key in keys]), claimed))
 
 
 def _keys(number: int = _K) -> list[str]:
@@ -40,7 +41,9 @@ def _keys(number: int = _K) -> list[str]:
 
 def _write(database: Database, stored: bytes, over: bytes | None) -> None:
     with database.writing() as session:
-        states.write(session, sketches.get(session, "views").id, stored, over=over)
+        states.write(
+            session, sketches.get(session, "views").id, stored, over=None if over is None else states.Version(0, over)
+        )
 
 
 def _on_postgresql(database: Database) -> bool:

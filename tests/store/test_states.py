@@ -20,10 +20,11 @@ from app.store import sketches, states
 from app.store.database import Database
 from app.store.tables import StateRow
 from app.usecases.context import Context
-from app.usecases.ingest_events import Submission, ingest_events
+from app.usecases.ingest.submission import Submission
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
 from app.usecases.merge_sketches import merge_sketches
 from tests import books
+from tests.counting import count_one
 
 _LONG = 60  # seconds
 
@@ -43,7 +44,7 @@ def _create(context: Context, name: str = "views", *, k: int = 1024) -> None:
 
 
 def _post(context: Context, key: str, count: int = 1, name: str = "views") -> None:
-    ingest_events(context, name, Submission(batch_of([(key, count)])))
+    count_one(context, name, Submission(batch_of([(key, count)])))
 
 
 @contextmanager

@@ -28,16 +28,17 @@ from app.store.claims import Claim
 from app.store.database import Database
 from app.usecases.audit_ledger import verify_ledgers
 from app.usecases.context import Context
-from app.usecases.ingest_events import Submission, ingest_events
+from app.usecases.ingest.submission import Submission
 from app.usecases.plan_release import Terms
 from app.usecases.release_snapshot import release_snapshot
 from tests import books
+from tests.counting import count_one
 
 _KILLED = -signal.SIGKILL
 
 
 def _ingest(context: Context, claim: Claim) -> None:
-    ingest_events(context, "views", Submission(batch_of([("a", 1)]), claim))
+    count_one(context, "views", Submission(batch_of([("a", 1)]), claim))
 
 
 def _release(context: Context, claim: Claim) -> None:

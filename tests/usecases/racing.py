@@ -16,10 +16,11 @@ from app.core.ledger.budget import Cost
 from app.main import build_context
 from app.settings import Settings
 from app.usecases.context import Context
-from app.usecases.ingest_events import Submission, ingest_events
+from app.usecases.ingest.submission import Submission
 from app.usecases.merge_sketches import merge_sketches
 from app.usecases.plan_release import Terms
 from app.usecases.release_snapshot import release_snapshot
+from tests.counting import count_one
 
 SKETCHES = [f"sketch-{number:02}" for number in range(12)]
 BASES = SKETCHES[:8]  # each with a ledger of its own; the others are targets of merges
@@ -38,7 +39,7 @@ def _merge(context: Context, choice: random.Random) -> None:
 
 
 def _post(context: Context, choice: random.Random) -> None:
-    ingest_events(context, choice.choice(BASES), Submission(batch_of([("a", 1)])))
+    count_one(context, choice.choice(BASES), Submission(batch_of([("a", 1)])))
 
 
 def main(url: str, seed: str, operations: str) -> None:

@@ -36,13 +36,15 @@ from app.store.open_sketches import OpenSketches
 from app.store.tables import AllowanceRow, RequestRow, ScopeRow
 from app.store.user_key import UserKey
 from app.usecases import merge_sketches as merging
-from app.usecases.bound_people import bounds_of
 from app.usecases.context import Context
-from app.usecases.ingest_events import Outcome, Submission, ingest_events, ingest_together
+from app.usecases.ingest.count import count_submissions
+from app.usecases.ingest.people import rules_of
+from app.usecases.ingest.submission import Outcome, Submission
 from app.usecases.manage_ledgers import Contributions, create_ledger
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, close_sketch, create_sketch
 from app.usecases.merge_sketches import merge_sketches
 from tests import books
+from tests.counting import count_one
 from tests.usecases import crashing
 
 pytestmark = pytest.mark.long
@@ -85,19 +87,19 @@ def _claim(key: str) -> Claim:
 
 
 def _events(context: Context, items: Sequence[Item], name: str = "views", claim: str | None = None) -> Submission:
-    bounds = bounds_of(context, name)
+    rules = rules_of(context, name)
     batch = batch_of([(item[1], item[2] if len(item) == 3 else 1) for item in items], [item[0] for item in items])
-    return Submission(batch, _claim(claim) if claim else None, None, bounds.people(batch), bounds.rules.allowance)
+    return Submission(batch, _claim(claim) if claim else None, None, rules.people_in(batch), rules)
 
 
 def _sets(context: Context, sets: Sequence[tuple[str, Sequence[str]]], name: str = "views") -> Submission:
-    bounds = bounds_of(context, name)
-    batch = sets_of(sets, bounds.rules.max_contributions)
-    return Submission(batch, None, None, bounds.people(batch), bounds.rules.allowance)
+    rules = rules_of(context, name)
+    batch = sets_of(sets, rules.max_contributions)
+    return Submission(batch, None, None, rules.people_in(batch), rules)
 
 
 def _send(context: Context, items: Sequence[Item], name: str = "views", claim: str | None = None) -> None:
-    ingest_events(context, name, _events(context, items, name, claim))
+    count_one(context, name, _events(context, items, name, claim))
 
 
 def _used(database: Database) -> dict[bytes, int]:
@@ -143,7 +145,7 @@ def test_a_user_beyond_the_allowance_over_many_batches_counts_up_to_it(context: 
 def test_the_batches_of_a_group_count_one_after_the_other(context: Context) -> None:
     _create(context)
     together = [_events(context, [("u", f"k{number}", 2), (f"o{number}", "a")]) for number in range(6)]
-    assert ingest_together(context, "views", together) == [None] * 6
+    assert count_submissions(context, "views", together) == [None] * 6
     assert books.counters(context.database) == {"a": 6, "k0": 2, "k1": 2, "k2": 1}
 
 
@@ -151,7 +153,7 @@ def test_a_batch_without_people_is_a_fault_whether_or_not_the_sketch_is_open(con
     """The API asks for them first; whatever went wrong there, nobody is counted without an allowance."""
     _create(context)
     for _ in range(2):
-        (outcome,) = ingest_together(context, "views", [Submission(batch_of([("x", 5)]))])
+        (outcome,) = count_submissions(context, "views", [Submission(batch_of([("x", 5)]))])
         assert isinstance(outcome, RuntimeError)
         _send(context, [("u", "a")])
     assert books.counters(context.database) == {"a": 2}
@@ -161,8 +163,8 @@ def test_a_retry_uses_nothing_in_its_group_or_later(context: Context) -> None:
     _create(context)
     first = _events(context, [("u", "a", 2), ("v", "a")], claim="1")
     second = _events(context, [("u", "b", 4)], claim="2")
-    assert ingest_together(context, "views", [first, first, second, first, second]) == [None] * 5
-    assert ingest_together(context, "views", [second, first]) == [None] * 2
+    assert count_submissions(context, "views", [first, first, second, first, second]) == [None] * 5
+    assert count_submissions(context, "views", [second, first]) == [None] * 2
     assert books.counters(context.database) == {"a": 3, "b": 3}
     _send(context, [("v", "c", 9)])
     assert books.counters(context.database) == {"a": 3, "b": 3, "c": 4}
@@ -171,9 +173,9 @@ def test_a_retry_uses_nothing_in_its_group_or_later(context: Context) -> None:
 def test_the_first_set_of_a_person_counts_cut_to_its_first_different_keys(context: Context) -> None:
     _create(context, unit="user", m=2)
     first = [("u", ["c", "a", "c", "b"]), ("v", ["a"]), ("u", ["d"]), ("w", ["b", "b"])]
-    ingest_events(context, "views", _sets(context, first))
+    count_one(context, "views", _sets(context, first))
     assert books.counters(context.database) == {"c": 1, "a": 2, "b": 1}
-    ingest_events(context, "views", _sets(context, [("v", ["b", "d"]), ("x", ["d"]), ("u", ["d"])]))
+    count_one(context, "views", _sets(context, [("v", ["b", "d"]), ("x", ["d"]), ("u", ["d"])]))
     assert books.counters(context.database) == {"c": 1, "a": 2, "b": 1, "d": 1}
     assert sorted(_used(context.database).values()) == [1] * 4
 
@@ -233,11 +235,11 @@ def test_whatever_happens_between_batches_each_person_counts_their_first_events(
     """Evicted from memory, counted by another process, or with the log put together."""
     name = f"s{next(_numbers)}"
     _create(context, name, m=5)
-    other = replace(context, hot=OpenSketches(10**6))
+    other = replace(context, open_sketches=OpenSketches(10**6))
     expected: Counter[str] = Counter()
     left = dict.fromkeys("uvw", 5)
     for batch, what in zip(stream, between, strict=False):
-        context.hot.put("filler", 0, _Huge()) if what == "evict" else None
+        context.open_sketches.put("filler", _Huge()) if what == "evict" else None
         with pytest.MonkeyPatch.context() as patched:
             if what == "together":
                 patched.setattr(allowances, "_TOGETHER", 1)
@@ -280,7 +282,7 @@ def test_a_batch_that_fails_in_a_group_uses_nobodys_allowance(context: Context, 
     good = _events(context, [("u", "a")])
     together = [good, good]
     together.insert(at, replace(good, batch=cast(Any, _Broken())))
-    outcomes = ingest_together(context, "views", together)
+    outcomes = count_submissions(context, "views", together)
     assert [number for number, outcome in enumerate(outcomes) if outcome] == [at]
     assert books.counters(context.database) == {"a": 3}
     assert _in_step(context) == 3
@@ -310,9 +312,9 @@ def test_a_group_that_is_not_committed_uses_nobodys_allowance(context: Context) 
     _send(context, [("u", "a")])
     together = [_events(context, [("u", "b")], claim="1"), _events(context, [("v", "b", 2)], claim="2")]
     with _first_commit_fails(context.database):
-        assert _kinds(ingest_together(context, "views", together)) == [Unavailable] * 2
+        assert _kinds(count_submissions(context, "views", together)) == [Unavailable] * 2
     assert _in_step(context) == 1
-    assert ingest_together(context, "views", together) == [None] * 2
+    assert count_submissions(context, "views", together) == [None] * 2
     assert books.counters(context.database) == {"a": 1, "b": 3}
     assert _in_step(context) == 4
 
@@ -321,8 +323,8 @@ def test_a_commit_whose_answer_is_lost_is_remembered_by_its_retry(context: Conte
     _create(context, m=2)
     together = [_events(context, [("u", "a")], claim="1"), _events(context, [("v", "a", 2)])]
     with _first_commit_fails(context.database, after_it=True):
-        assert _kinds(ingest_together(context, "views", together)) == [Unavailable] * 2
-    assert ingest_together(context, "views", together) == [None] * 2
+        assert _kinds(count_submissions(context, "views", together)) == [Unavailable] * 2
+    assert count_submissions(context, "views", together) == [None] * 2
     _send(context, [("u", "b", 5)])
     assert books.counters(context.database) == {"a": 3, "b": 1}
     assert _in_step(context) == 4
@@ -388,7 +390,7 @@ def test_processes_that_take_turns_know_what_the_others_counted(context: Context
     _create(context, m=5)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(allowances, "_TOGETHER", 3)
-        processes = [replace(context, hot=OpenSketches(10**6)) for _ in range(3)]
+        processes = [replace(context, open_sketches=OpenSketches(10**6)) for _ in range(3)]
         for number in range(30):
             _send(processes[number * number % 7 % 3], [("u", "a"), (f"other-{number % 4}", "b", 2)])
     assert books.counters(context.database) == {"a": 5, "b": 20}
@@ -417,8 +419,8 @@ def test_an_idle_process_that_forgot_reads_everything_again(context: Context, mo
     _create(context)
     _send(context, [("u", "a", 3)])
     monkeypatch.setattr(open_sketches, "_IDLE_SECONDS", -1.0)
-    context.hot.drop_idle()
-    assert context.hot.take(("people", 1)) is None
+    context.open_sketches.drop_idle()
+    assert context.open_sketches.take(("people", 1)) is None
     _send(context, [("u", "b", 9)])
     assert books.counters(context.database) == {"a": 3, "b": 2}
 
@@ -459,7 +461,7 @@ def test_a_database_put_back_to_an_earlier_day_is_noticed(context: Context) -> N
 def test_a_database_put_back_and_written_to_by_others_since_is_noticed(context: Context, later: int) -> None:
     """Its log may be as long as the process remembers, or longer, and is another one all the same."""
     _create(context)
-    other = replace(context, hot=OpenSketches(10**6))
+    other = replace(context, open_sketches=OpenSketches(10**6))
     _send(context, [("u", "a")])
     with _put_back(context.database):
         for _ in range(3):
@@ -479,9 +481,9 @@ def test_under_another_key_nothing_is_counted_and_under_the_first_one_it_goes_on
 ) -> None:
     _create(context)
     _send(context, [("u", "a", 3)])
-    other = replace(context, user_key=UserKey(None, tmp_path / "another.key"), hot=OpenSketches(10**6))
+    other = replace(context, user_key=UserKey(None, tmp_path / "another.key"), open_sketches=OpenSketches(10**6))
     with pytest.raises(WrongUserKey, match="DISCREET_USER_KEY"):
-        bounds_of(other, "views")
+        rules_of(other, "views")
     _send(context, [("u", "b", 3)])
     assert books.counters(context.database) == {"a": 3, "b": 2}
 

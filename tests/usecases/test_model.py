@@ -15,12 +15,13 @@ from app.refusals import Conflict, UnknownSketch
 from app.settings import Settings
 from app.usecases import manage_ledgers, manage_sketches
 from app.usecases.audit_ledger import verify_ledgers
-from app.usecases.ingest_events import Submission, ingest_events
+from app.usecases.ingest.submission import Submission
 from app.usecases.manage_sketches import OwnBudget, SketchSpec
 from app.usecases.merge_sketches import merge_sketches
 from app.usecases.plan_release import Terms
 from app.usecases.release_snapshot import release_snapshot
 from tests.conftest import NewDatabase
+from tests.counting import count_one
 
 pytestmark = pytest.mark.long
 
@@ -85,7 +86,7 @@ class Model(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES))
     def post(self, name: str) -> None:
         if name in self.holds:
-            ingest_events(self.context, name, Submission(batch_of([("k", 1)])))
+            count_one(self.context, name, Submission(batch_of([("k", 1)])))
 
     @rule(name=st.sampled_from(NAMES))
     def delete(self, name: str) -> None:

@@ -32,13 +32,14 @@ from app.settings import Settings
 from app.store import sketches, snapshots, states
 from app.store.claims import Claim
 from app.usecases.context import Context
-from app.usecases.ingest_events import Submission, ingest_events
+from app.usecases.ingest.submission import Submission
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
 from app.usecases.merge_sketches import Mode, merge_sketches
 from app.usecases.plan_release import Terms
 from app.usecases.read_snapshots import read_bars
 from app.usecases.release_snapshot import release_snapshot
 from tests import books
+from tests.counting import count_one
 
 _K = 8
 _KEYS = ["a", "b", "c", "d", "e"]
@@ -114,7 +115,7 @@ def _create(
     budget = OwnBudget(Budget.granted(epsilon=epsilon, delta="1e-3"), kind)
     spec = SketchSpec(k=_K, unit="event", max_contributions=1, ledger=budget, description="", universe=universe)
     create_sketch(context, name, spec)
-    ingest_events(context, name, Submission(batch_of([(key, 10_000 + 1000 * at) for at, key in enumerate(_KEYS)])))
+    count_one(context, name, Submission(batch_of([(key, 10_000 + 1000 * at) for at, key in enumerate(_KEYS)])))
 
 
 def _create_family(context: Context, family: str) -> None:

@@ -16,9 +16,10 @@ from app.core.people import Enforcement, Unit
 from app.main import build_context
 from app.settings import Settings
 from app.store.claims import Claim
-from app.usecases.bound_people import bounds_of
 from app.usecases.context import Context
-from app.usecases.ingest_events import Submission, ingest_together
+from app.usecases.ingest.count import count_submissions
+from app.usecases.ingest.people import rules_of
+from app.usecases.ingest.submission import Submission
 from app.usecases.manage_ledgers import create_ledger
 from app.usecases.manage_sketches import SketchSpec, create_sketch
 from app.usecases.merge_sketches import merge_sketches
@@ -68,17 +69,17 @@ def _create(context: Context, name: str, k: int, unit: Unit, enforcement: Enforc
 
 def _send(workers: Sequence[Context], name: str, batches: Sequence[Batch], rng: Random) -> None:
     """In order: some together in a commit, some again, by whichever worker."""
-    bounds = bounds_of(workers[0], name)
+    rules = rules_of(workers[0], name)
     at = 0
     while at < len(batches):
         together = batches[at : at + rng.choice((1, 2, 5))]
         submissions = [
-            Submission(batch, claim, None, bounds.people(batch), bounds.rules.allowance)
+            Submission(batch, claim, None, rules.people_in(batch), rules)
             for batch, claim in zip(together, _claims(name, at, len(together), rng), strict=True)
         ]
         worker = rng.choice(workers)
         for _ in range(rng.choice((1, 2)) if submissions[0].claim else 1):
-            assert ingest_together(worker, name, submissions) == [None] * len(submissions)
+            assert count_submissions(worker, name, submissions) == [None] * len(submissions)
         at += len(together)
 
 

@@ -10,8 +10,8 @@ from itertools import combinations, combinations_with_replacement, pairwise, per
 
 import pytest
 
-from app.core.kernel import Fold, new_allowances, sets_of, table_multipliers
-from app.core.people import Fingerprints, Rules, people_of
+from app.core.kernel import Fold, new_allowances, sets_of
+from app.core.people import Fingerprints, Rules
 from app.core.sketches import state
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.stream import StreamSketch
@@ -113,11 +113,12 @@ def test_large_sets_and_repeated_keys_count_as_their_first_different_keys(m: int
 
 def enforced(k: int, batches: Sequence[Sequence[Named]], m: int) -> CompactSketch:
     """The same with names and allowances, as an enforced sketch takes them."""
-    prints, allowances = Fingerprints(bytes(32), "sketch/views"), new_allowances()
+    rules, allowances = Rules("user", m, fingerprints=Fingerprints(bytes(32), "sketch/views")), new_allowances()
     fold = Fold(state.encode(CompactSketch.empty(k)))
     for named in batches:
         sets = sets_of(named, m)
-        people = people_of(sets, prints, Rules("user", m), table_multipliers())
+        people = rules.people_in(sets)
+        assert people is not None
         granted, _ = allowances.grant(people.indexes, sets.counts(), people.fingerprints, 1)
         fold.add(sets.limited(granted))
     return state.decode_as(CompactSketch, fold.state())

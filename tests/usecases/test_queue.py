@@ -20,10 +20,11 @@ from app.settings import Settings
 from app.store import sketches, states
 from app.store.claims import Claim
 from app.store.database import Database
-from app.usecases import group_commit, ingest_events
 from app.usecases.context import Context
-from app.usecases.group_commit import GroupCommit
-from app.usecases.ingest_events import Submission
+from app.usecases.ingest import queue
+from app.usecases.ingest.count import count_submissions
+from app.usecases.ingest.queue import Queues
+from app.usecases.ingest.submission import Submission
 from app.usecases.manage_api_keys import create_key, revoke_key
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
 from app.usecases.merge_sketches import merge_sketches
@@ -93,20 +94,26 @@ def _commits(database: Database) -> Iterator[list[str]]:
     event.remove(database.engine, "commit", count)
 
 
-def _run(context: Context, scene: Callable[[GroupCommit], Awaitable[None]]) -> None:
+def _run(context: Context, scene: Callable[[Queues], Awaitable[None]]) -> None:
     async def play() -> None:
-        commits = GroupCommit(context)
+        queues = Queues(context)
         try:
-            await asyncio.wait_for(scene(commits), _LONG)
+            await asyncio.wait_for(scene(queues), _LONG)
         finally:
-            commits.close()
+            queues.close()
 
     asyncio.run(play())
 
 
-async def _sent(commits: GroupCommit, submissions: list[Submission], name: str = "views") -> list[asyncio.Task[None]]:
+async def _count(queues: Queues, name: str, submission: Submission) -> None:
+    """Count a batch that is decoded already."""
+    with queues.enter(name) as place:
+        await place.count(submission)
+
+
+async def _sent(queues: Queues, submissions: list[Submission], name: str = "views") -> list[asyncio.Task[None]]:
     """On their way, in this order; none can have been answered yet."""
-    tasks = [asyncio.create_task(commits.ingest(name, submission)) for submission in submissions]
+    tasks = [asyncio.create_task(_count(queues, name, submission)) for submission in submissions]
     await asyncio.sleep(0)
     return tasks
 
@@ -117,10 +124,10 @@ def _together(
     """What became of batches that came while a commit of "first" waited, and how many transactions it took."""
     outcomes: list[BaseException | None] = []
 
-    async def scene(commits: GroupCommit) -> None:
+    async def scene(queues: Queues) -> None:
         held = _Held(settings.database_url, "views")
-        (first,) = await _sent(commits, [_one("first")])
-        tasks = await _sent(commits, submissions)
+        (first,) = await _sent(queues, [_one("first")])
+        tasks = await _sent(queues, submissions)
         held.let_go()
         await first
         outcomes.extend(await asyncio.gather(*tasks, return_exceptions=True))
@@ -149,9 +156,9 @@ def test_a_batch_is_acknowledged_only_when_it_is_in_the_database(context: Contex
     _create(context)
     elsewhere = Database(settings.database_url)
 
-    async def scene(commits: GroupCommit) -> None:
+    async def scene(queues: Queues) -> None:
         async def check(key: str) -> None:
-            await commits.ingest("views", _one(key))
+            await _count(queues, "views", _one(key))
             assert key in books.counters(elsewhere)
 
         await asyncio.gather(*(check(f"k{number}") for number in range(40)))
@@ -163,9 +170,9 @@ def test_a_batch_is_acknowledged_only_when_it_is_in_the_database(context: Contex
 def test_nothing_is_acknowledged_while_its_commit_waits(context: Context, settings: Settings) -> None:
     _create(context)
 
-    async def scene(commits: GroupCommit) -> None:
+    async def scene(queues: Queues) -> None:
         held = _Held(settings.database_url, "views")
-        tasks = [*await _sent(commits, [_one("a")]), *await _sent(commits, [_one("b")])]
+        tasks = [*await _sent(queues, [_one("a")]), *await _sent(queues, [_one("b")])]
         done, _ = await asyncio.wait(tasks, timeout=0.3)
         assert not done
         assert books.counters(context.database) == {}
@@ -194,11 +201,11 @@ def test_sketches_do_not_wait_for_each_other(context: Context, settings: Setting
     for name in ("views", *names):
         _create(context, name)
 
-    async def scene(commits: GroupCommit) -> None:
+    async def scene(queues: Queues) -> None:
         held = _Held(settings.database_url, "views")
-        waiting = [*await _sent(commits, [_one("a")]), *await _sent(commits, [_one("b")])]
+        waiting = [*await _sent(queues, [_one("a")]), *await _sent(queues, [_one("b")])]
         for name in names:
-            await commits.ingest(name, _one("a"))
+            await _count(queues, name, _one("a"))
         assert not any(task.done() for task in waiting)
         held.let_go()
         await asyncio.gather(*waiting)
@@ -221,10 +228,10 @@ def test_a_waiter_that_goes_away_does_not_disturb_the_others(context: Context, s
     """Neither one whose commit runs, nor one that waits for the next."""
     _create(context)
 
-    async def scene(commits: GroupCommit) -> None:
+    async def scene(queues: Queues) -> None:
         held = _Held(settings.database_url, "views")
-        (running,) = await _sent(commits, [_one("gone")])
-        tasks = await _sent(commits, [_one("a"), _one("gone"), _one("b"), _one("a")])
+        (running,) = await _sent(queues, [_one("gone")])
+        tasks = await _sent(queues, [_one("a"), _one("gone"), _one("b"), _one("a")])
         running.cancel()
         tasks[1].cancel()
         await asyncio.sleep(0)
@@ -232,7 +239,7 @@ def test_a_waiter_that_goes_away_does_not_disturb_the_others(context: Context, s
         outcomes = await asyncio.gather(running, *tasks, return_exceptions=True)
         assert [isinstance(one, asyncio.CancelledError) for one in outcomes] == [True, False, True, False, False]
         assert [outcomes[at] for at in (1, 3, 4)] == [None] * 3
-        await commits.ingest("views", _one("later"))
+        await _count(queues, "views", _one("later"))
 
     _run(context, scene)
     counted = books.counters(context.database)
@@ -272,10 +279,10 @@ def test_a_key_revoked_while_its_batches_wait_is_refused(context: Context, setti
     _create(context)
     key_id = create_key(context, "n", ["ingest"], "*").key.id
 
-    async def scene(commits: GroupCommit) -> None:
-        await commits.ingest("views", _one("a", None, key_id))
+    async def scene(queues: Queues) -> None:
+        await _count(queues, "views", _one("a", None, key_id))
         held = _Held(settings.database_url, "views")
-        tasks = [*await _sent(commits, [_one("b", None, key_id)]), *await _sent(commits, [_one("c", None, key_id)])]
+        tasks = [*await _sent(queues, [_one("b", None, key_id)]), *await _sent(queues, [_one("c", None, key_id)])]
         revoke_key(context, key_id)
         held.let_go()
         for task in tasks:
@@ -292,10 +299,10 @@ def test_retries_in_the_same_and_in_later_groups_count_once(context: Context, se
     outcomes, _ = _together(context, settings, submissions)
     assert outcomes == [None] * 4
 
-    async def again(commits: GroupCommit) -> None:
+    async def again(queues: Queues) -> None:
         for submission in submissions:
-            await commits.ingest("views", submission)
-        await asyncio.gather(*(commits.ingest("views", submission) for submission in submissions))
+            await _count(queues, "views", submission)
+        await asyncio.gather(*(_count(queues, "views", submission) for submission in submissions))
 
     _run(context, again)
     assert _counters(context) == {"a": 1, "b": 1}
@@ -304,10 +311,10 @@ def test_retries_in_the_same_and_in_later_groups_count_once(context: Context, se
 def test_a_sketch_deleted_while_batches_wait_acknowledges_retries_alone(context: Context) -> None:
     _create(context)
 
-    async def scene(commits: GroupCommit) -> None:
-        await commits.ingest("views", _one("a", _claim("1")))
+    async def scene(queues: Queues) -> None:
+        await _count(queues, "views", _one("a", _claim("1")))
         await asyncio.to_thread(delete_sketch, context, "views")
-        retry, new = await _sent(commits, [_one("a", _claim("1")), _one("b", _claim("2"))])
+        retry, new = await _sent(queues, [_one("a", _claim("1")), _one("b", _claim("2"))])
         await retry
         with pytest.raises(UnknownSketch):
             await new
@@ -319,13 +326,13 @@ def test_a_sketch_that_became_a_sum_takes_no_more_batches(context: Context) -> N
     _create(context)
     _create(context, "more")
 
-    async def scene(commits: GroupCommit) -> None:
-        await commits.ingest("views", _one("a"))
+    async def scene(queues: Queues) -> None:
+        await _count(queues, "views", _one("a"))
         await asyncio.to_thread(merge_sketches, context, "views", ["more"], "summed")
-        for task in await _sent(commits, [_one("b"), _one("c")]):
+        for task in await _sent(queues, [_one("b"), _one("c")]):
             with pytest.raises(Conflict):
                 await task
-        await commits.ingest("more", _one("a"))  # a source goes on
+        await _count(queues, "more", _one("a"))  # a source goes on
 
     _run(context, scene)
     assert books.counters(context.database, "more") == {"a": 1}
@@ -345,14 +352,14 @@ def test_a_connection_that_breaks_fails_all_of_its_group_and_not_the_next(contex
             if len(writes) == 1 and driver is not None:
                 driver.close()
 
-    async def scene(commits: GroupCommit) -> None:
+    async def scene(queues: Queues) -> None:
         held = _Held(settings.database_url, "views")
-        tasks = [task for batch in batches for task in await _sent(commits, [batch])]
+        tasks = [task for batch in batches for task in await _sent(queues, [batch])]
         held.let_go()
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [Unavailable] * 10
         assert books.counters(context.database) == {}
-        await asyncio.gather(*(commits.ingest("views", batch) for batch in batches))
+        await asyncio.gather(*(_count(queues, "views", batch) for batch in batches))
 
     _run(context, scene)
     assert books.counters(context.database) == {f"k{number}": 1 for number in range(10)}
@@ -362,12 +369,12 @@ def test_sketches_take_turns_and_no_thread_is_called_twice(
     context: Context, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One thread for all: after each commit it is the turn of whoever waited longest."""
-    monkeypatch.setattr(group_commit, "_THREADS", 1)
+    monkeypatch.setattr(queue, "_THREADS", 1)
     _create(context)
     _create(context, "other")
     written: list[str] = []
     calls: list[object] = []
-    together, submit = ingest_events.ingest_together, ThreadPoolExecutor.submit
+    together, submit = count_submissions, ThreadPoolExecutor.submit
 
     def note(context: Context, name: str, *arguments: Any, **more: Any) -> Any:
         written.append(name)
@@ -377,17 +384,17 @@ def test_sketches_take_turns_and_no_thread_is_called_twice(
         calls.append(arguments)
         return submit(pool, *arguments)
 
-    async def scene(commits: GroupCommit) -> None:
+    async def scene(queues: Queues) -> None:
         held = _Held(settings.database_url, "views")
-        tasks = await _sent(commits, [_one("first")])
+        tasks = await _sent(queues, [_one("first")])
         while not written:
             await asyncio.sleep(0.001)
-        tasks += await _sent(commits, [_one("a")], "other")
-        tasks += [task for _ in range(1500) for task in await _sent(commits, [_one("a")])]
+        tasks += await _sent(queues, [_one("a")], "other")
+        tasks += [task for _ in range(1500) for task in await _sent(queues, [_one("a")])]
         held.let_go()
         await asyncio.gather(*tasks)
 
-    monkeypatch.setattr(group_commit, "ingest_together", note)
+    monkeypatch.setattr(queue, "count_submissions", note)
     monkeypatch.setattr(ThreadPoolExecutor, "submit", counted)
     _run(context, scene)
     assert written == ["views", "other", "views"]
@@ -401,13 +408,13 @@ def test_nobody_waits_for_a_thread_that_cannot_be_started(context: Context, monk
     def refuse(*_arguments: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    async def scene(commits: GroupCommit) -> None:
+    async def scene(queues: Queues) -> None:
         with monkeypatch.context() as patched:
             patched.setattr(ThreadPoolExecutor, "submit", refuse)
-            for task in await _sent(commits, [_one("a"), _one("b")]):
+            for task in await _sent(queues, [_one("a"), _one("b")]):
                 with pytest.raises(RuntimeError):
                     await task
-        await commits.ingest("views", _one("c"))
+        await _count(queues, "views", _one("c"))
 
     _run(context, scene)
     assert books.counters(context.database) == {"c": 1}
@@ -419,15 +426,15 @@ def test_batches_are_counted_in_the_order_of_their_places_whoever_is_decoded_fir
     """Nobody overtakes one who is still being decoded; one who leaves holds nobody up."""
     counted: list[str] = []
 
-    def recorded(_context: Context, _name: str, together: Sequence[Submission], **_late: object) -> list[None]:
+    def recorded(_context: Context, _name: str, together: Sequence[Submission], _queue: object) -> list[None]:
         counted.extend(key for one in together for (key,) in one.batch.keys())  # noqa: SIM118  # it is no dictionary
         return [None] * len(together)
 
-    monkeypatch.setattr(group_commit, "ingest_together", recorded)
-    commits = GroupCommit(context)
+    monkeypatch.setattr(queue, "count_submissions", recorded)
+    queues = Queues(context)
 
     async def scene() -> None:
-        slow, gone, quick = (commits.enter("views") for _ in range(3))
+        slow, gone, quick = (queues.enter("views") for _ in range(3))
         done = asyncio.create_task(quick.count(_one("quick")))
         with gone:
             pass
@@ -438,5 +445,5 @@ def test_batches_are_counted_in_the_order_of_their_places_whoever_is_decoded_fir
         await done
 
     asyncio.run(scene())
-    commits.close()
+    queues.close()
     assert counted == ["slow", "quick"]

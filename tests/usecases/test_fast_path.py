@@ -18,11 +18,13 @@ from app.store import sketches, states
 from app.store.claims import Claim
 from app.store.database import Database
 from app.usecases.context import Context
-from app.usecases.ingest_events import Submission, ingest_events, ingest_together
+from app.usecases.ingest.count import count_submissions
+from app.usecases.ingest.submission import Submission
 from app.usecases.manage_api_keys import create_key, revoke_key
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, close_sketch, create_sketch, delete_sketch
 from app.usecases.merge_sketches import merge_sketches
 from tests import books
+from tests.counting import count_one
 
 SWAP = ["one statement"]
 
@@ -36,11 +38,11 @@ def _create(context: Context, name: str = "views", *, k: int = 1024, universe: U
 def _opened(context: Context) -> None:
     """A sketch that the process has just written to, of several parts on PostgreSQL."""
     _create(context)
-    ingest_events(context, "views", _one("first"))
+    count_one(context, "views", _one("first"))
 
 
 def _one(key: str, key_id: str | None = None) -> Submission:
-    return Submission(batch_of([(key, 1)]), key_id=key_id)
+    return Submission(batch_of([(key, 1)]), api_key_id=key_id)
 
 
 def _claim(key: str) -> Claim:
@@ -91,11 +93,11 @@ def test_batches_into_an_open_sketch_take_one_statement(context: Context) -> Non
     _create(context)
     key_id = create_key(context, "n", ["ingest"], "*").key.id
     with _statements(context.database) as cold:
-        ingest_events(context, "views", _one("a"))
+        count_one(context, "views", _one("a"))
     with _statements(context.database) as hot:
-        ingest_events(context, "views", _one("a"))
+        count_one(context, "views", _one("a"))
     with _statements(context.database) as together:
-        assert ingest_together(context, "views", [_one("b"), _one("a", key_id), _one("c")]) == [None] * 3
+        assert count_submissions(context, "views", [_one("b"), _one("a", key_id), _one("c")]) == [None] * 3
     assert len(cold) > 1
     assert hot == together == SWAP
     assert books.counters(context.database) == {"a": 3, "b": 1, "c": 1}
@@ -105,15 +107,15 @@ def test_where_there_is_more_to_look_up_nothing_is_swapped(context: Context) -> 
     _opened(context)
     for submission in (Submission(batch_of([("a", 1)]), _claim("1")), Submission(batch_of([]))):
         with _statements(context.database) as seen:
-            ingest_events(context, "views", submission)
+            count_one(context, "views", submission)
         assert SWAP[0] not in seen
     _create(context, "closed set", universe=of_values(["a", "b"]))
-    ingest_events(context, "closed set", _one("a"))
+    count_one(context, "closed set", _one("a"))
     with _statements(context.database) as seen:
-        ingest_events(context, "closed set", _one("a"))
+        count_one(context, "closed set", _one("a"))
     assert SWAP[0] not in seen
     with pytest.raises(BadBatch):
-        ingest_events(context, "closed set", _one("c"))
+        count_one(context, "closed set", _one("c"))
     assert books.counters(context.database) == {"first": 1, "a": 1}
     assert books.counters(context.database, "closed set") == {"a": 2}
 
@@ -128,7 +130,7 @@ def test_what_another_process_wrote_stays(context: Context, settings: Settings) 
     keys = [f"k{number * number % 7}" for number in range(60)]
     with _statements(context.database) as seen:
         for number, key in enumerate(keys):
-            ingest_events(other if number % 11 in (2, 3, 7) else context, "views", _one(key))
+            count_one(other if number % 11 in (2, 3, 7) else context, "views", _one(key))
     other.database.close()
     assert 15 < seen.count(SWAP[0]) < 44  # of 44 by this process; the others met what the other one wrote
     assert books.counters(context.database) == expected.extended((key, 1) for key in keys).counters
@@ -160,19 +162,19 @@ def test_what_changed_since_the_last_batch_is_heeded(
 ) -> None:
     _opened(context)
     key_id = create_key(context, "n", ["ingest"], "*").key.id
-    ingest_events(context, "views", _one("a", key_id))
+    count_one(context, "views", _one("a", key_id))
     change(context, key_id)
     for _ in range(2):
         with pytest.raises(refusal):
-            ingest_events(context, "views", _one("a", key_id))
+            count_one(context, "views", _one("a", key_id))
 
 
 def test_a_revoked_key_among_others_is_refused_alone(context: Context) -> None:
     _opened(context)
     good, bad = (create_key(context, name, ["ingest"], "*").key.id for name in "gb")
-    ingest_together(context, "views", [_one("a", good), _one("a", bad)])
+    count_submissions(context, "views", [_one("a", good), _one("a", bad)])
     revoke_key(context, bad)
-    outcomes = ingest_together(context, "views", [_one("a", good), _one("b", bad), _one("c")])
+    outcomes = count_submissions(context, "views", [_one("a", good), _one("b", bad), _one("c")])
     assert [type(outcome) for outcome in outcomes] == [type(None), Unauthenticated, type(None)]
     assert books.counters(context.database) == {"first": 1, "a": 3, "c": 1}
 
@@ -181,9 +183,9 @@ def test_many_keys_in_one_group_are_all_looked_at(context: Context) -> None:
     _opened(context)
     key_ids = [create_key(context, f"n{number}", ["ingest"], "*").key.id for number in range(25)]
     together = [_one("a", key_id) for key_id in key_ids]
-    assert ingest_together(context, "views", together) == [None] * 25
+    assert count_submissions(context, "views", together) == [None] * 25
     revoke_key(context, key_ids[23])
-    outcomes = ingest_together(context, "views", together)
+    outcomes = count_submissions(context, "views", together)
     assert [at for at, outcome in enumerate(outcomes) if outcome is not None] == [23]
     assert books.counters(context.database) == {"first": 1, "a": 49}
 
@@ -195,14 +197,15 @@ def test_a_row_that_somebody_holds_is_waited_for_with_everything_looked_up_after
         pytest.skip("SQLite has one writer, and a statement begins with its turn")
     _opened(context)
     key_id = create_key(context, "n", ["ingest"], "*").key.id
-    ingest_events(context, "views", _one("a", key_id))
+    count_one(context, "views", _one("a", key_id))
     _, stored = books.stored(context.database)
     holder = Database(settings.database_url)
     with holder.writing() as session, _statements(context.database) as seen:
         held = states.lock(session, "views")
         assert held is not None
-        swap = states.Swap(held.sketch_id, states.Written(held.token, stored), stored)
-        assert states.swap(context.database, swap, [key_id]) is None  # at once, though the token is right
+        version = states.Version(held.token, stored)  # which is right
+        swapped = states.compare_and_swap(context.database, held.sketch_id, version, stored, unless_revoked=[key_id])
+        assert swapped is None  # at once
     assert seen == SWAP
     holder.close()
 
@@ -231,9 +234,9 @@ def test_a_database_that_goes_away_before_it_is_told_counts_nothing(context: Con
     _opened(context)
     batches = [_one(f"k{number}") for number in range(together)]
     with _first_swap(context.database, _lose, _nothing):
-        assert [type(one) for one in ingest_together(context, "views", batches)] == [Unavailable] * together
+        assert [type(one) for one in count_submissions(context, "views", batches)] == [Unavailable] * together
     assert books.counters(context.database) == {"first": 1}
-    assert ingest_together(context, "views", batches) == [None] * together
+    assert count_submissions(context, "views", batches) == [None] * together
     assert books.counters(context.database) == {"first": 1} | {f"k{number}": 1 for number in range(together)}
 
 
@@ -245,16 +248,16 @@ def test_an_answer_that_is_lost_is_not_followed_by_another_try(context: Context)
         raise Unavailable("the answer is lost")
 
     with _first_swap(context.database, _nothing, lose):
-        outcomes = ingest_together(context, "views", [_one("a"), _one("b")])
+        outcomes = count_submissions(context, "views", [_one("a"), _one("b")])
     assert [type(outcome) for outcome in outcomes] == [Unavailable] * 2
-    assert ingest_together(context, "views", [_one("c")]) == [None]
+    assert count_submissions(context, "views", [_one("c")]) == [None]
     assert books.counters(context.database) == {"first": 1, "a": 1, "b": 1, "c": 1}
 
 
 def test_a_fault_before_the_statement_is_made_up_for_one_by_one(context: Context) -> None:
     _opened(context)
     with _first_swap(context.database, _break, _nothing):
-        assert ingest_together(context, "views", [_one("a"), _one("b")]) == [None] * 2
+        assert count_submissions(context, "views", [_one("a"), _one("b")]) == [None] * 2
     assert books.counters(context.database) == {"first": 1, "a": 1, "b": 1}
 
 
@@ -265,9 +268,9 @@ def test_a_fault_after_the_statement_leads_to_no_other_try(context: Context, mon
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(context.hot, "put", refuse)
-        assert ingest_together(context, "views", [_one("a"), _one("b")]) == [None] * 2
-    assert ingest_together(context, "views", [_one("c")]) == [None]
+        patched.setattr(context.open_sketches, "put", refuse)
+        assert count_submissions(context, "views", [_one("a"), _one("b")]) == [None] * 2
+    assert count_submissions(context, "views", [_one("c")]) == [None]
     assert books.counters(context.database) == {"first": 1, "a": 1, "b": 1, "c": 1}
 
 
@@ -284,9 +287,9 @@ def test_after_a_failure_the_counters_are_those_of_the_acknowledged_batches(
         key = f"k{number * number % 7}"
         if number % 10 == 9:
             with _first_swap(context.database, failure, _nothing):
-                (outcome,) = ingest_together(context, "views", [_one(key)])
+                (outcome,) = count_submissions(context, "views", [_one(key)])
         else:
-            (outcome,) = ingest_together(context, "views", [_one(key)])
+            (outcome,) = count_submissions(context, "views", [_one(key)])
         counted += [key] if outcome is None else []
     assert 50 < len(counted) < 60
     assert books.counters(context.database) == expected.extended((key, 1) for key in counted).counters

@@ -5,22 +5,22 @@ A log line has the operation's name, the status and the slug of a refusal. Nothi
 the key is in it, and no number that depends on events.
 """
 
-import asyncio
 import logging
 import os
 import re
 import time
 from types import TracebackType
+from typing import NamedTuple
 
-from starlette.datastructures import Headers
-from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api import metrics
-from app.api.dependencies import asks_for_key
-from app.api.errors import problem, refused
-from app.api.limits import Limits
-from app.refusals import TooManyRequests
+from app.core.errors import Refusal
+from app.server import metrics
+from app.server.body import Body, Deadline
+from app.server.callers import is_recognised
+from app.server.limits import Limits
+from app.server.problems import problem, refused
 
 log = logging.getLogger("discreet")
 
@@ -34,44 +34,42 @@ _SAFE_HEADERS = {
     ),
     "Cache-Control": "no-store",
 }
-
-
 _SAFE = [(name.lower().encode(), value.encode()) for name, value in _SAFE_HEADERS.items()]
 _SAFE_NAMES = frozenset(name for name, _ in _SAFE)
-_SMALL_BODY_BYTES = 256 * 1024  # other bodies are parsed on the event loop, before the key is checked
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
 class Guard:
-    """Outermost of ours, so that nothing passes it unseen."""
+    """The edge of the service: every request of every route passes it, and so does every answer."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, *, small_body_seconds: float | None) -> None:
-        """`small_body_seconds`: how long a small body may take; none for those of events, which `Intake` bounds."""
+    def __init__(self, app: ASGIApp, limits: Limits, deadline: Deadline) -> None:
+        """`deadline` is for bodies."""
         self.app = app
         self.limits = limits
-        self.small_body_seconds = small_body_seconds
+        self.deadline = deadline
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         started = time.perf_counter()
-        request_id, authorization = _read(scope["headers"])
+        head = _read(scope["headers"])
         status, presented, fault = 0, b"", ""
 
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*_with_safe(message["headers"]), (b"x-request-id", request_id)]
+                message["headers"] = [*_with_safe(message["headers"]), (b"x-request-id", head.request_id)]
             await send(message)
 
         try:
-            presented = self.limits.admit(authorization, scope.get("client"))
-            seconds = self.small_body_seconds
-            await self.app(scope, receive if seconds is None else _bounded(scope, receive, seconds), sending)
-        except TooManyRequests as refusal:
+            presented = self.limits.admit(head.authorization, scope.get("client"))
+            await self.app(scope, Body(receive, head.content_length, self.deadline), sending)
+        except Refusal as refusal:
             await refused(refusal)(scope, receive, sending)
+        except ClientDisconnect:
+            pass  # in the middle of its body: there is nobody to answer
         except Exception as error:  # the traceback may quote events, so it stops here
             fault = f"{type(error).__name__} at {_place(error)}"
             if status:
@@ -84,27 +82,39 @@ class Guard:
             )
             await answer(scope, receive, sending)
         finally:
-            if presented and (status == 401 or not self.limits.recognised(presented)):
-                self._judge(presented, scope, status)
-            _note(scope, request_id, status, fault, started)
+            self._judge(presented, scope, status)
+            _note(scope, head.request_id, status, fault, started)
 
     def _judge(self, presented: bytes, scope: Scope, status: int) -> None:
-        """Was the key right? Only an operation that asks for one can tell, by whether it went on. Asked once a key."""
+        """Tell the limits whether the API key that was presented, if one was, is right. Nobody knows where the route
+        asked for none."""
+        if not presented:
+            return
         if status == 401:
             self.limits.wrong(presented, scope.get("client"))
-        elif (200 <= status < 400 or status == 403) and asks_for_key(scope.get("route")):
+        elif is_recognised(scope) and not self.limits.recognised(presented):
             self.limits.right(presented)
 
 
-def _read(headers: list[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
-    """The request's id, made where none of the right form was sent, and what stands in Authorization."""
-    request_id = authorization = b""
+class _Head(NamedTuple):
+    """What the edge itself reads of a request's head."""
+
+    request_id: bytes
+    authorization: bytes
+    content_length: bytes
+
+
+def _read(headers: list[tuple[bytes, bytes]]) -> _Head:
+    request_id = authorization = content_length = b""
     for name, value in headers:
         if name == b"authorization":
-            authorization = authorization or value  # the first, as those who check it read
+            authorization = authorization or value  # the first, as `callers` reads it
+        elif name == b"content-length":
+            content_length = value.strip()
         elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             request_id = value
-    return request_id or os.urandom(16).hex().encode(), authorization  # random: a counter would count requests aloud
+    request_id = request_id or os.urandom(16).hex().encode()  # random: a counter would count requests aloud
+    return _Head(request_id, authorization, content_length)
 
 
 def _with_safe(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -148,35 +158,3 @@ def _place(error: Exception) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "an unknown place"
-
-
-def _bounded(scope: Scope, receive: Receive, seconds: float) -> Receive:
-    """The body, up to the limits: by its declared length, by what really comes, and by when. Whole, or refused."""
-    limit = _SMALL_BODY_BYTES
-    declared = Headers(scope=scope).get("content-length", "").strip()
-    too_large = HTTPException(413, f"A request body may have at most {limit} bytes; send several requests.")
-    received = 0
-    until = 0.0  # counted from the moment somebody reads
-    complete = False
-
-    async def receiving() -> Message:
-        nonlocal received, until, complete
-        if complete:
-            return await receive()  # only a disconnect can come, and those who wait for one may wait long
-        if declared.isdecimal() and (len(declared) > 18 or int(declared) > limit):
-            raise too_large
-        until = until or asyncio.get_running_loop().time() + seconds
-        try:
-            async with asyncio.timeout_at(until):
-                message = await receive()
-        except TimeoutError:
-            raise HTTPException(408, f"A request body must arrive within {seconds:g} s.") from None
-        complete = not message.get("more_body", False)
-        received += len(message.get("body", b""))
-        if received > limit:
-            raise too_large
-        if complete and declared.isdecimal() and int(declared) != received and message["type"] == "http.request":
-            raise HTTPException(400, "The body has another length than Content-Length declares.")
-        return message
-
-    return receiving

@@ -1,0 +1,47 @@
+"""The story of ingest: count what waits for one sketch, each submission exactly once or not at all."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from app.core.errors import Refusal
+from app.usecases.context import Context
+from app.usecases.ingest.fast_path import commit_if_unchanged, fold_ahead
+from app.usecases.ingest.submission import Outcome, Submission
+from app.usecases.ingest.transaction import Group, count_in_transaction
+
+
+class Queue(Protocol):
+    """Where further submissions of the same sketch wait, in order."""
+
+    def take(self) -> Sequence[Submission]:
+        """Those that wait now; they are the caller's to count."""
+        ...
+
+
+class _Nobody:
+    def take(self) -> Sequence[Submission]:
+        return ()
+
+
+def count_submissions(
+    context: Context, name: str, submissions: Sequence[Submission], queue: Queue | None = None
+) -> list[Outcome]:
+    """Count these submissions in this order, and then those that joined from the queue while a lock was waited for.
+
+    Answers what became of each, in the same order; what is answered as counted is committed. Each is counted as a
+    whole or not at all, and one that fails does not fail its neighbours.
+    """
+    group = Group(submissions, queue or _Nobody())
+    try:
+        sketch = fold_ahead(context.open_sketches.take(name), submissions)
+        if sketch is not None and commit_if_unchanged(context, name, sketch, submissions):
+            return [None] * len(submissions)
+        return count_in_transaction(context, name, sketch, group)
+    except Refusal as refusal:  # of all of them alike: no such sketch, or no database
+        return [refusal] * len(group)
+    except Exception as fault:
+        if len(group) == 1:
+            return [fault]
+    return [
+        outcome for one in group for outcome in count_submissions(context, name, [one])
+    ]  # the fault is one submission's alone

@@ -1,0 +1,28 @@
+"""What a request submits to be counted."""
+
+from dataclasses import dataclass
+
+from app.core.kernel import Batch
+from app.core.people import People, Rules
+from app.store.claims import Claim
+
+EVENTS_OF_ANYBODY = Rules("event", 1)
+
+Outcome = Exception | None  # None: counted now, or by the request of which this is a retry
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One request's batch on its way to be counted, with all that decides whether it is."""
+
+    batch: Batch
+    claim: Claim | None = None  # makes a retry safe
+    api_key_id: str | None = None  # of the sender; None for the key that the environment gives
+    people: People | None = None  # who is behind the items, where the sketch enforces allowances
+    rules: Rules = EVENTS_OF_ANYBODY  # of the sketch, by which the batch was read
+
+    def named_people(self) -> People:
+        """Who is behind the items of a batch for a sketch that enforces allowances."""
+        if self.people is None:
+            raise RuntimeError("an enforced sketch was sent a batch without people")
+        return self.people
