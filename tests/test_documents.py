@@ -5,6 +5,7 @@ The `sh` blocks of a page run here, one after the other against a server of its 
 other blocks need a value of the reader's own, or an engine that tests do not have: of these the words are checked.
 """
 
+import json
 import re
 import shutil
 from dataclasses import dataclass
@@ -294,6 +295,13 @@ def test_the_figures_in_the_text_are_true() -> None:
     cuts = [offer.calibrated.threshold for offer in (compared.by_events, compared.by_users)]
     assert f"events are cut at {cuts[0]} and sets at {cuts[1]};" in document("docs/people.md").words
     assert f"from m = {compared.turns_at} on the sets are better" in document("docs/people.md").words
+
+
+def test_every_mechanism_is_explained_and_leads_to_its_proof() -> None:
+    rows = re.findall(r"^\| \[`([a-z-]+)`\]\(\S+/(\w+)\.md\) \|", document("docs/mechanisms.md").text, re.MULTILINE)
+    requests = json.loads((ROOT / "openapi" / "openapi.json").read_text())["components"]["schemas"]["SnapshotIn"]
+    assert {"auto", *(name for name, _ in rows)} == set(requests["properties"]["mechanism"]["enum"])
+    assert all(name.replace("-", "_") == note for name, note in rows)
 
 
 def test_the_limits_of_a_batch_are_those_of_the_service() -> None:
