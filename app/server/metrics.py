@@ -43,7 +43,7 @@ WORKERS = Gauge(
 )
 
 # Not timed: to post events, to release, to merge, to close and to delete. How long they take depends on which keys are
-# stored and how many people were counted (README, "Its limits").
+# stored and how many people were counted (docs/threat-model.md, "Time").
 TIMED = frozenset(
     {
         "livez", "readyz", "get_metrics",

@@ -13,7 +13,7 @@ import pytest
 from app.client import demo_shop
 from app.client.connection import Api, at
 from app.client.failures import Unreachable
-from tests.readme import demonstration
+from tests.documents import demonstration
 
 SHOWN = ("Sent", "Planned", "Promised", "Paid", "Refused")
 

