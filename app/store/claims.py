@@ -46,7 +46,7 @@ def _keyed(secret: str, parts: list[bytes]) -> bytes:
 def claim(session: Session, claim: Claim, now: datetime) -> RequestRow | None:
     """Take the key, and answer None; or answer the earlier request that holds it.
 
-    Must be the first statement of the transaction: a second request with this key waits here for the first.
+    A second request with this idempotency key waits here for the first.
     """
     values = {"claim": claim.key, "fingerprint": claim.fingerprint, "created_at": now}
     if inserted(session, RequestRow, values):

@@ -20,7 +20,7 @@ from app.core.ledger.budget import decimal_text
 from app.core.noise.samplers import Noise
 from app.core.planner import Family, Offer, choose, draw_for, released
 from app.core.sketches.universe import Universe
-from app.refusals import Overloaded
+from app.refusals import Overloaded, UnknownSketch
 from app.store import claims, ledger, sketches, snapshots, states
 from app.store.claims import Claim
 from app.store.ledger import Payment
@@ -84,6 +84,11 @@ def release_snapshot(
             return _commit(context, name, terms, prepared, claim, by)
         except ledger.NotCovered as refused:  # the transaction is over: what would fit may be searched
             raise exhausted(refused.accounts, refused.offer) from None
+        except UnknownSketch:
+            earlier = _earlier(context, claim) if claim else None
+            if earlier is None:
+                raise
+            return earlier  # the sketch was deleted just after the first request of this claim had released it
         except _Changed:
             continue
     raise Overloaded("The sketch was merged again and again while noise was drawn. Nothing was charged; try again.")
@@ -128,10 +133,10 @@ def _commit(
 ) -> Snapshot:
     with context.writing(by) as session:
         now = context.now()
+        row = sketches.lock_live(session, name)  # before the claim, as docs/architecture.md orders all locks
         earlier = claims.claim(session, claim, now) if claim else None
         if earlier is not None:
             return read_snapshots.load(session, earlier.snapshot_id or "")
-        row = sketches.lock_live(session, name)
         if not prepared.fits(session, row):
             raise _Changed
         snapshot = _release(session, row, terms, prepared, context.max_histogram_bytes, now)
