@@ -62,7 +62,7 @@ def _locked_by(statement: Any) -> list[str]:
     """The tables whose rows a statement locks; inserting a claim locks it against others who stake the same."""
     if isinstance(statement, Select) and statement._for_update_arg is not None:
         of = statement._for_update_arg.of
-        tables: list[Any] = [getattr(each, "table", each) for each in of] if of else statement.get_final_froms()
+        tables: Any = [getattr(each, "table", each) for each in of] if of else statement.get_final_froms()
         return [str(table.name) for table in tables]
     if isinstance(statement, Insert):
         return ["requests"] if str(statement.table) == "requests" else []
