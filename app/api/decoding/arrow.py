@@ -27,11 +27,12 @@ _LISTS = (12, 21)  # List and LargeList of Type in Schema.fbs
 
 
 def read_stream(body: bytes, limits: Limits, form: Form) -> list[Any]:
-    arrow = arrays.imported()
-    return arrays.guarded("The body is not a valid Arrow stream.", lambda: _stream_items(arrow, body, limits, form))
+    """The rows of an Arrow stream as items, or a refusal."""
+    arrow = arrays.imported_pyarrow()
+    return arrays.read_or_refuse("The body is not a valid Arrow stream.", lambda: _items(arrow, body, limits, form))
 
 
-def _stream_items(arrow: Any, body: bytes, limits: Limits, form: Form) -> list[Any]:
+def _items(arrow: Any, body: bytes, limits: Limits, form: Form) -> list[Any]:
     _require_bounded(body, limits, form)
     options = arrow.ipc.IpcReadOptions(use_threads=False)
     with arrow.ipc.open_stream(arrow.BufferReader(body), options=options) as stream:
@@ -41,12 +42,15 @@ def _stream_items(arrow: Any, body: bytes, limits: Limits, form: Form) -> list[A
 
 @dataclass(frozen=True, slots=True)
 class _Message:
+    """A schema, a dictionary, or some rows: its header says of what sizes, and its body has the buffers."""
+
     kind: int
     header: Table
     body: memoryview
 
 
 def _require_bounded(body: bytes, limits: Limits, form: Form) -> None:
+    """Refuse a stream whose messages declare more than the limits, and ask for room for what it becomes."""
     rows = size = 0
     for message in _messages(body):
         if message.kind == _SCHEMA:
@@ -55,7 +59,7 @@ def _require_bounded(body: bytes, limits: Limits, form: Form) -> None:
         records = _records(message)
         length = records.number(0, "q")
         if length < 0:
-            raise ValueError
+            raise ValueError("fewer than no rows")
         require_few(length, limits)
         rows += length if message.kind == _RECORDS else 0
         require_few(rows, limits)
@@ -67,12 +71,13 @@ def _require_bounded(body: bytes, limits: Limits, form: Form) -> None:
 
 
 def _messages(body: bytes) -> Iterator[_Message]:
+    """The messages of a stream, which fill the body. Each is a mark, the size of its metadata, these, and a body."""
     at = 0
     for _ in range(_MAX_MESSAGES):
         if at == len(body):  # a stream may end without saying so
             return
         if unpacked("I", body, at) != _CONTINUATION:
-            raise ValueError
+            raise ValueError("no message begins here")
         size = unpacked("I", body, at + 4)
         at += 8
         if size == 0 and at == len(body):
@@ -81,28 +86,30 @@ def _messages(body: bytes) -> Iterator[_Message]:
         header, length = message.table(2), message.number(3, "q")
         at += size
         if header is None or not 0 <= length <= len(body) - at:
-            raise ValueError
+            raise ValueError("a message without a header, or longer than the stream")
         yield _Message(message.number(1, "B"), header, memoryview(body)[at : at + length])
         at += length
     raise BadBatch(f"An Arrow stream may have at most {_MAX_MESSAGES} messages; make the record batches larger.")
 
 
 def _metadata(data: bytes, size: int) -> Table:
+    """The table in a message's metadata (Message in Message.fbs), of the size that was declared."""
     if size > _MAX_METADATA_BYTES:
         raise BadBatch(f"The schema of an Arrow stream may have at most {_MAX_METADATA_BYTES} bytes.")
     if len(data) < size:
-        raise ValueError
+        raise ValueError("the metadata ends too early")
     message = Table.root(data)
     custom = message.tables(4, at_most=_MAX_SHARED)
     if custom and message.number(0, "h") < _V5:  # there it may say that buffers are compressed
-        raise ValueError
+        raise ValueError("metadata of an old version that are read in another way")
     return message
 
 
 def _require_small_schema(schema: Table, form: Form) -> None:
-    """Few fields: what is said of them is copied for each. A list has one child, and nothing else has any."""
-    if schema.number(0, "h"):  # big-endian
-        raise ValueError
+    """Refuse a schema of many fields, since what is said of them is copied for each. A list has one child, and nothing
+    else has any."""
+    if schema.number(0, "h"):
+        raise ValueError("big-endian")
     schema.tables(2, at_most=_MAX_SHARED)
     for field in schema.tables(1, at_most=_MAX_SHARED):
         for child in _children(field, form, exactly=int(_is_list(field) and "keys" in form.columns)):
@@ -110,11 +117,12 @@ def _require_small_schema(schema: Table, form: Form) -> None:
 
 
 def _is_list(field: Table) -> bool:
-    """A list itself, not a reference to a dictionary of lists."""
+    """Whether a field has lists themselves, not references to a dictionary of lists."""
     return field.number(2, "B") in _LISTS and field.table(4) is None
 
 
 def _children(field: Table, form: Form, *, exactly: int) -> list[Table]:
+    """The fields inside a field; refused if there are more or fewer, or too much is said of it."""
     field.tables(6, at_most=_MAX_SHARED)
     _, children = field.vector(5)
     if children != exactly:
@@ -123,40 +131,43 @@ def _children(field: Table, form: Form, *, exactly: int) -> list[Table]:
 
 
 def _records(message: _Message) -> Table:
+    """What a message of rows, or of a dictionary, declares of its columns (RecordBatch in Message.fbs)."""
     if message.kind == _RECORDS:
         return message.header
     records = message.header.table(1) if message.kind == _DICTIONARY else None
     if records is None:
-        raise ValueError
+        raise ValueError("a message of another kind")
     if message.header.number(2, "B"):  # isDelta: pyarrow copies the whole dictionary for each
         raise BadBatch("An Arrow stream may replace a dictionary, not extend it; send it without dictionary deltas.")
     return records
 
 
 def _require_short_columns(records: Table, limits: Limits) -> None:
-    """The child of a list has a length of its own, which may be any number while the batch has few rows."""
+    """Refuse columns of too many values. The child of a list has a length of its own, which may be any number while the
+    batch has few rows."""
     start, length = records.vector(1)
     for index in range(length):
         values = unpacked("q", records.data, start + 16 * index)
         if values < 0:
-            raise ValueError
+            raise ValueError("fewer than no values")
         require_few_keys(values, limits)
 
 
 def _buffer_sizes(records: Table, body: memoryview) -> Iterator[int]:
-    """Decompressed. Buffers may overlap, so they are counted one by one."""
+    """The size of each buffer when decompressed. Buffers may overlap, so they are counted one by one."""
     start, length = records.vector(2)
     compressed = records.table(3) is not None
     for index in range(length):
         at = unpacked("q", records.data, start + 16 * index)
         size = unpacked("q", records.data, start + 16 * index + 8)
         if not 0 <= at <= at + size <= len(body):
-            raise ValueError
+            raise ValueError("a buffer outside its message")
         yield _declared(body[at : at + size]) if compressed and size else size
 
 
 def _declared(buffer: memoryview) -> int:
+    """The size that a compressed buffer says it has; -1 stands for one that was left as it is."""
     declared = unpacked("q", buffer, 0)
     if declared < -1:
-        raise ValueError
+        raise ValueError("a buffer of a negative size")
     return len(buffer) - 8 if declared == -1 else declared

@@ -1,6 +1,6 @@
-"""Content-Encoding: what was sent -> what was meant, and never more of it than the limit.
+"""Content-Encoding: the body as it was sent -> the body as it was meant, and never more of it than the limit.
 
-Input goes to the decompressor in slices so small that what one of them can become is small too: a bomb costs the limit
+The decompressor gets its input in slices so small that what one of them can become is small too: a bomb costs the limit
 and one slice's output, then it is refused. Members of gzip and frames of zstd may follow each other.
 """
 
@@ -22,7 +22,7 @@ _GZIP_WRAPPER = 16 + zlib.MAX_WBITS  # a gzip header and trailer, nothing else
 
 
 class _Decoder(Protocol):
-    """Of one member or frame."""
+    """Decompresses one member of gzip or one frame of zstd."""
 
     def decompress(self, data: bytes, /) -> bytes: ...
 
@@ -34,6 +34,7 @@ class _Decoder(Protocol):
 
 
 def decompressed(encoding: str, body: bytes, limits: Limits) -> bytes:
+    """The body without its encoding; refused if that is unknown, or the body is damaged or becomes too large."""
     name = encoding.strip().lower()
     if name not in _ENCODINGS:
         raise UnsupportedMediaType("Send Content-Encoding gzip, zstd or identity, and only one of them.")
@@ -50,6 +51,7 @@ def decompressed(encoding: str, body: bytes, limits: Limits) -> bytes:
 
 
 def too_large(max_bytes: int) -> BodyTooLarge:
+    """The refusal of a body that would pass this limit."""
     return BodyTooLarge(f"A batch may have at most {max_bytes} bytes when decompressed; send several.")
 
 
@@ -85,7 +87,7 @@ _ENCODINGS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
 
 
 def _frames(body: bytes, decoder: Callable[[], _Decoder], slice_bytes: int) -> Iterator[bytes]:
-    """The content of one frame after the other. EOFError if the last is cut off."""
+    """The content of one member or frame after the other, in pieces. EOFError if the last is cut off."""
     at = 0
     for _ in range(MAX_FRAMES):
         frame = decoder()

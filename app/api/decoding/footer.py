@@ -2,7 +2,7 @@
 
 pyarrow never sees the sender's footer. That one can be large in memory, carries a second schema of Arrow's own, and an
 odd one can end the process: some of pyarrow's accessors throw through C++ that expects no exception. Field numbers are
-those of parquet.thrift.
+those of parquet.thrift. What does not fit raises ValueError, or is refused where the sender can do something about it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,10 @@ _ONE = (I32, 1)  # child of a group
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Flat, or a list of texts. A list is three elements of the schema: a group, a repeated group, and the texts."""
+    """A column of the schema: flat, or a list of texts.
+
+    A list is three elements of the schema, one in the other: a group, a repeated group, and the texts.
+    """
 
     name: str
     type: int  # of the values, as are the next two
@@ -38,10 +41,12 @@ class Column:
 
     @property
     def is_list(self) -> bool:
+        """Whether its values are lists of texts."""
         return self.list_repetition is not None
 
     @property
     def path(self) -> Sequence[str]:
+        """The names from the column down to its values, as `joined` writes them."""
         return (self.name, "list", "element") if self.is_list else (self.name,)
 
 
@@ -63,53 +68,56 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Group:
+    """Some rows after each other: for each column of the file a chunk."""
+
     rows: int
     chunks: Sequence[Chunk]
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
+    """The few things that are read from a sender's footer. `parquet` holds them against the pages."""
+
     columns: Sequence[Column]
     groups: Sequence[Group]
 
 
+# Reading
+
+
 def split(body: bytes, form: Form) -> tuple[memoryview, Footer]:
-    """The pages, and what the footer says of them."""
+    """A file's pages, and what its footer says of them: columns that the form has, and nothing else."""
     if len(body) < 12 or not body.startswith(_MAGIC) or not body.endswith(_MAGIC):
-        raise ValueError
+        raise ValueError("no Parquet file")
     size = unpacked("I", body, len(body) - 8)
     if size > _MAX_BYTES:
         raise BadBatch(f"The footer of a Parquet file may have at most {_MAX_BYTES} bytes; write larger row groups.")
     start = len(body) - 8 - size
     if start < len(_MAGIC):
-        raise ValueError
+        raise ValueError("the footer is longer than the file")
     fields = thrift.Reader(memoryview(body)[start:-8]).read_struct()
     columns = _columns(thrift.structs(fields, 2), form)
     groups = [_group(group, columns) for group in thrift.structs(fields, 4)]
     return memoryview(body)[:start], Footer(columns, groups)
 
 
-def joined(pages: memoryview, footer: Footer) -> bytes:
-    """A file with the pages as they are and a footer of our own."""
-    written = thrift.written(_file(footer))
-    return b"".join((pages, written, len(written).to_bytes(4, "little"), _MAGIC))
-
-
 def _columns(elements: Sequence[Fields], form: Form) -> list[Column]:
-    """A group is followed by what is in it."""
+    """The columns that a schema has: a list of elements, in which a group is followed by what is in it."""
     root, *below = elements
     rest = iter(below)
     columns = [(element, _element_of_list(element, rest, form)) for element in rest]
     names = [bytes(element.get(4, (0, b""))[1]).decode() for element, _ in columns]
     if thrift.number(root, 5) != len(columns):
-        raise ValueError
+        raise ValueError("more or fewer columns than the schema declares")
     require_columns(names, form)
     return [_column(name, top, inner, form) for name, (top, inner) in zip(names, columns, strict=True)]
 
 
 def _element_of_list(top: Fields, rest: Iterator[Fields], form: Form) -> Fields | None:
-    """The texts of a list column, taken from `rest`; none if the column is flat. Any other nesting is refused. The
-    names of the two inner elements differ from writer to writer, and are not looked at."""
+    """The texts of a list column, taken from `rest`; None if the column is flat. Any other nesting is refused.
+
+    The names of the two inner elements differ from writer to writer, and are not looked at.
+    """
     if 5 not in top:
         return None
     inner = list(islice(rest, 2))
@@ -133,7 +141,10 @@ def _column(name: str, top: Fields, inner: Fields | None, form: Form) -> Column:
 
 
 def _converted(element: Fields, form: Form) -> int | None:
-    """The older annotation says all that is needed; where a writer left it out, it follows from the newer one."""
+    """What an element's values mean (ConvertedType); None if it does not say.
+
+    The older annotation says all that is needed; where a writer left it out, it follows from the newer one.
+    """
     if 6 in element:
         return thrift.number(element, 6)
     if 10 not in element:
@@ -152,13 +163,13 @@ def _group(group: Fields, columns: Sequence[Column]) -> Group:
     chunks = [_chunk(chunk) for chunk in thrift.structs(group, 1)]
     for chunk, column in zip(chunks, columns, strict=True):
         if chunk.values < rows or (chunk.values > rows and not column.is_list):
-            raise ValueError
+            raise ValueError("a column has fewer or more values than rows")
     return Group(rows, chunks)
 
 
 def _chunk(chunk: Fields) -> Chunk:
-    if not chunk.keys().isdisjoint((1, 8, 9)):  # in another file, or encrypted
-        raise ValueError
+    if not chunk.keys().isdisjoint((1, 8, 9)):
+        raise ValueError("a column is in another file, or encrypted")
     metadata = thrift.struct(chunk, 3)
     return Chunk(
         codec=thrift.number(metadata, 4),
@@ -167,6 +178,15 @@ def _chunk(chunk: Fields) -> Chunk:
         data_at=thrift.number(metadata, 9, I64),
         dictionary_at=thrift.number(metadata, 11, I64) if 11 in metadata else None,
     )
+
+
+# Writing
+
+
+def joined(pages: memoryview, footer: Footer) -> bytes:
+    """A file with the pages as they are and a footer of our own."""
+    written = thrift.written(_file(footer))
+    return b"".join((pages, written, len(written).to_bytes(4, "little"), _MAGIC))
 
 
 def _file(footer: Footer) -> Fields:
@@ -204,7 +224,7 @@ def _written_group(group: Group, columns: Sequence[Column]) -> Fields:
 def _written_chunk(chunk: Chunk, column: Column) -> Fields:
     metadata: Fields = {
         1: (I32, column.type),
-        2: (LIST, (I32, [0, 3, 8])),  # not looked at: each page names its own
+        2: (LIST, (I32, [0, 3, 8])),  # pyarrow does not look at it: each page names its own encoding
         3: (LIST, (BINARY, [name.encode() for name in column.path])),
         4: (I32, chunk.codec),
         5: (I64, chunk.values),
