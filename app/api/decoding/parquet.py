@@ -19,9 +19,13 @@ from app.api.decoding.items import Limits, require_few, require_few_keys
 from app.core.errors import BadBatch
 
 _MAX_HEADERS_BYTES = 256 * 1024  # of all pages together; a hundred each, or a few thousand with statistics
-_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3  # PageType in parquet.thrift
-_HEADER_FIELD = {_DATA_PAGE: 5, _DICTIONARY_PAGE: 7, _DATA_PAGE_V2: 8}
-_ENCODING_FIELD = {_DATA_PAGE: 2, _DICTIONARY_PAGE: 2, _DATA_PAGE_V2: 4}
+
+# Numbers of parquet.thrift: fields of PageHeader, and of the headers inside it, which differ by the type of the page
+_TYPE, _SIZE, _COMPRESSED_SIZE = 1, 2, 3
+_NUM_VALUES = 1
+_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3  # PageType
+_HEADER = {_DATA_PAGE: 5, _DICTIONARY_PAGE: 7, _DATA_PAGE_V2: 8}
+_ENCODING = {_DATA_PAGE: 2, _DICTIONARY_PAGE: 2, _DATA_PAGE_V2: 4}
 _ENCODINGS = (0, 2, 8)  # PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY
 
 
@@ -94,16 +98,16 @@ def _page_sizes(chunk: Chunk, pages: memoryview, limits: Limits) -> Iterator[tup
         if values > chunk.values:
             raise ValueError("the pages have more values than declared")
         require_few(0 if is_data else length, limits)
-        yield reader.at - at, thrift.number(header, 2)
-        at = reader.at + thrift.number(header, 3)
+        yield reader.at - at, thrift.number(header, _SIZE)
+        at = reader.at + thrift.number(header, _COMPRESSED_SIZE)
         if at > min(end, len(pages)):
             raise ValueError("a page ends behind its column")
 
 
 def _described_page(header: thrift.Fields) -> tuple[bool, int]:
     """Whether a page holds data (else a dictionary), and how many values."""
-    kind = thrift.number(header, 1)
-    page = thrift.struct(header, _HEADER_FIELD.get(kind, -1))
-    if thrift.number(page, _ENCODING_FIELD[kind]) not in _ENCODINGS:
+    kind = thrift.number(header, _TYPE)
+    page = thrift.struct(header, _HEADER.get(kind, -1))
+    if thrift.number(page, _ENCODING[kind]) not in _ENCODINGS:
         raise BadBatch("Write the Parquet file with the encodings PLAIN and RLE_DICTIONARY alone.")
-    return kind != _DICTIONARY_PAGE, thrift.number(page, 1)
+    return kind != _DICTIONARY_PAGE, thrift.number(page, _NUM_VALUES)
