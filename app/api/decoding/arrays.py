@@ -1,8 +1,8 @@
 """The arrays that pyarrow made of an Arrow stream or a Parquet file -> items.
 
-Its arrays are validated in full before a value is read, since it does not do so itself and invalid offsets read foreign
-memory (arrow.apache.org/docs/dev/format/Security.html). How many texts there are, and how long they are together, is
-known and bounded before they become Python's.
+The arrays are validated in full before a value is read, since pyarrow does not do so itself and invalid offsets read
+foreign memory (arrow.apache.org/docs/dev/format/Security.html). How many texts there are, and how long they are
+together, is known and bounded before they become Python's.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -63,9 +63,6 @@ _WIDTHS = (8, 16, 32, 64)
 _ONE_CHILD = (I32, 1)
 
 
-# What is read
-
-
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of the schema: flat, or a list of texts.

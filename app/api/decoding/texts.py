@@ -14,11 +14,11 @@ from app.api.decoding.forms import Form
 from app.api.decoding.items import Fault, Limits, require_few
 from app.core.errors import BadBatch
 
-_MARKS = b",[{"
+_MARKS = b",[{"  # of JSON: there are at least as many as items
 _MARK, _QUOTE = 1, 2
 _CODES = bytes(_MARK if byte in _MARKS else _QUOTE if byte == ord('"') else 0 for byte in range(256))
-_CHUNK = 2**16
-_PART_BYTES = 100  # a text or an entry of a list has half of it, an object twice as much
+_CHUNK = 2**16  # bytes that are looked through at once
+_PART_BYTES = 100  # about what a mark becomes in memory: a text or an entry of a list half of it, an object twice
 _MARKS_PER_ITEM = 8  # {"key": …, "count": …, "user": …} and its comma are four; a member may be repeated
 
 
