@@ -1,8 +1,17 @@
-"""Batches: bytes in, checked events or sets of keys in arrival order out. One bad item refuses all of it.
+"""The body of a request -> a batch: checked events, or people with their sets of keys, in arrival order.
 
-A scanner of the kernel reads a plain body. Where it gives up, and for everything else, a careful reader turns the bytes
-into items and `items` turns those into events or sets, or says which are bad. Strangers send these bytes: whatever they
-are, the answer is a batch or a `Refusal`.
+Strangers send these bytes: whatever they are, the answer is a batch or a `Refusal`, and one bad item refuses all of it.
+
+A body is read in up to three steps:
+
+1. `compression` undoes the Content-Encoding.
+2. A scanner of `app/core/kernel` reads JSON, NDJSON or lines of the plain form, without an object for each item. It
+   gives up at anything else, and never reads a body otherwise than step 3 would.
+3. A careful reader turns any body into items, and `items` checks each of them or says which are bad and why. The
+   readers are `texts` (JSON, NDJSON, lines), `columns` (CSV), `parquet` (with `footer` and `thrift`) and `arrow` (with
+   `flatbuffers`); the last two let pyarrow make arrays, which `arrays` turns into items.
+
+Whether a body holds events or people is up to the sketch: `forms` has what differs.
 """
 
 from collections.abc import Callable
@@ -38,19 +47,34 @@ _READERS: dict[str, _Reader] = {
 
 
 def scan_events(content_type: str, encoding: str, body: bytes, *, max_items: int) -> kernel.Events | None:
-    """What a scanner makes of a body, in about a nanosecond or two for each byte; none where it gives up."""
+    """The batch of events in a plain body, in about a nanosecond or two for each byte.
+
+    None where the scanner gives up, or there is none for this type or encoding: then `decode_events` reads the body.
+    """
     scan = _SCANNERS.get(_media_type(content_type))
     return scan(body, max_items) if scan and not encoding else None
 
 
 def decode_events(
-    content_type: str, encoding: str, body: bytes, *, max_items: int, max_bytes: int, admit: Admit = admit_all
+    content_type: str,
+    encoding: str,
+    body: bytes,
+    *,
+    max_items: int,
+    max_bytes: int,
+    admit: Admit = admit_all,
+    scanner_gave_up: bool = False,
 ) -> kernel.Events:
-    """The limits hold for the decompressed body, and for what Parquet and Arrow compress inside it."""
+    """The batch of events in any body.
+
+    `max_bytes` holds for the decompressed body, and for what Parquet and Arrow compress inside it. Whoever has tried
+    `scan_events` in vain says so by `scanner_gave_up`, and the same bytes are not scanned again.
+    """
     media_type, limits = _media_type(content_type), Limits(items=max_items, bytes=max_bytes, admit=admit)
     plain = decompressed(encoding, body, limits)
     scan = _SCANNERS.get(media_type)
-    scanned = scan(plain, limits.items) if scan else None
+    was_scanned = scanner_gave_up and not encoding  # `scan_events` has not seen what an encoding hid
+    scanned = scan(plain, limits.items) if scan and not was_scanned else None
     if scanned is not None:
         return scanned
     events = read_carefully(media_type, plain, limits)
@@ -58,7 +82,7 @@ def decode_events(
 
 
 def read_carefully(media_type: str, plain: bytes, limits: Limits) -> Events:
-    """What a body of events means, or what is wrong with it and where."""
+    """What a body of events means, or a refusal that says what is wrong with it and where."""
     return checked(_items(media_type, plain, limits, EVENTS))
 
 
@@ -72,7 +96,11 @@ def decode_users(
     most_keys: int,
     admit: Admit = admit_all,
 ) -> kernel.Sets:
-    """For sketches whose unit is the user. `max_items` bounds the sets, and the keys in all of them together."""
+    """The batch of people and their sets of keys in any body, for sketches whose unit is the user.
+
+    `max_items` bounds the people, and the keys of all of them together; `max_bytes` as for `decode_events`. Of each
+    person the first `most_keys` different keys will count.
+    """
     media_type, limits = _media_type(content_type), Limits(items=max_items, bytes=max_bytes, admit=admit)
     plain = decompressed(encoding, body, limits)
     scan = _SET_SCANNERS.get(media_type)
@@ -83,7 +111,7 @@ def decode_users(
 
 
 def read_sets_carefully(media_type: str, plain: bytes, limits: Limits) -> list[UserSet]:
-    """What a body of people's sets means, or what is wrong with it and where."""
+    """What a body of people's sets means, or a refusal that says what is wrong with it and where."""
     if media_type in (_LINES, _CSV):  # which cannot hold a whole person in one row
         raise BadBatch(WHOLE_PEOPLE)
     return checked_sets(_items(media_type, plain, limits, USERS), limits)
@@ -99,19 +127,23 @@ def _items(media_type: str, plain: bytes, limits: Limits, form: Form) -> list[An
 
 
 def may_grow(content_type: str, encoding: str) -> bool:
-    """Whether a short body may become a long one, or needs a library that takes long to import."""
+    """Whether a short body may become a long one, or needs a library that takes long to import.
+
+    The event loop must not wait for either: such a body is decoded in a thread.
+    """
     return bool(encoding) or "apache" in content_type
 
 
 def _media_type(content_type: str) -> str:
+    """What is read, without its parameters; refused if it is not read here, or not in UTF-8."""
     name, *parameters = content_type.split(";")
     media_type = name.strip().lower()
-    if media_type not in _READERS or not all(_is_utf8(parameter) for parameter in parameters):
+    if media_type not in _READERS or not all(_allows_utf8(parameter) for parameter in parameters):
         raise UnsupportedMediaType(f"Send Content-Type {' or '.join(_READERS)}, in UTF-8.")
     return media_type
 
 
-def _is_utf8(parameter: str) -> bool:
+def _allows_utf8(parameter: str) -> bool:
     """Whether a parameter is something else than a charset, or names the one that is taken."""
     name, _, value = parameter.partition("=")
     return name.strip().lower() != "charset" or value.strip().strip('"').lower() == "utf-8"

@@ -1,8 +1,8 @@
-"""What pyarrow made of an Arrow stream or a Parquet file -> items.
+"""The arrays that pyarrow made of an Arrow stream or a Parquet file -> items.
 
-Its arrays are validated in full before a value is read, since it does not do so itself and invalid offsets read foreign
-memory (arrow.apache.org/docs/dev/format/Security.html). How many texts there are, and how long they are together, is
-known and bounded before they become Python's.
+The arrays are validated in full before a value is read, since pyarrow does not do so itself and invalid offsets read
+foreign memory (arrow.apache.org/docs/dev/format/Security.html). How many texts there are, and how long they are
+together, is known and bounded before they become Python's.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,8 @@ from app.core.errors import BadBatch, Refusal
 from app.refusals import UnsupportedMediaType
 
 
-def imported() -> Any:
+def imported_pyarrow() -> Any:
+    """The module, imported on first use because that takes long; refused where it is not installed."""
     try:
         import pyarrow
     except ImportError:
@@ -29,8 +30,11 @@ def imported() -> Any:
     return pyarrow
 
 
-def guarded(sentence: str, read: Callable[[], list[Any]]) -> list[Any]:
-    """pyarrow raises exceptions of many kinds, and their texts may quote events."""
+def read_or_refuse(sentence: str, read: Callable[[], list[Any]]) -> list[Any]:
+    """What `read` returns, or its refusal; any other exception becomes a refusal with this sentence.
+
+    pyarrow raises exceptions of many kinds, and their texts may quote events, so none of them is passed on.
+    """
     try:
         return read()
     except Refusal:
@@ -40,6 +44,7 @@ def guarded(sentence: str, read: Callable[[], list[Any]]) -> list[Any]:
 
 
 def require_types(arrow: Any, schema: Any, form: Form) -> None:
+    """Refuse a table that lacks a column of the form, has others, or has them of other types."""
     require_columns(schema.names, form)
     if not all(_is_wanted(arrow.types, field) for field in schema):
         raise BadBatch(form.types)
@@ -54,7 +59,7 @@ def _is_wanted(types: Any, field: Any) -> bool:
 
 
 def _is_list(types: Any, kind: Any) -> bool:
-    """Not a list view, whose lists may all show the same long stretch of values."""
+    """Whether values are lists. A list view is none: its lists may all show the same long stretch of values."""
     return bool(types.is_list(kind) or types.is_large_list(kind))
 
 
@@ -64,6 +69,7 @@ def _is_text(types: Any, kind: Any) -> bool:
 
 
 def batch_items(arrow: Any, batches: Iterable[Any], limits: Limits) -> list[Any]:
+    """The rows of all record batches as items, one batch after the other."""
     cells = _Cells(arrow, limits)
     items: list[Any] = []
     for batch in batches:
@@ -76,7 +82,10 @@ def batch_items(arrow: Any, batches: Iterable[Any], limits: Limits) -> list[Any]
 
 
 class _Cells:
-    """Reads columns; a dictionary only once, though many batches refer to it, and its values stay shared."""
+    """Reads the columns of one record batch after the other, as lists of Python objects.
+
+    A dictionary is read only once, though many batches refer to it, and its values stay shared.
+    """
 
     def __init__(self, arrow: Any, limits: Limits) -> None:
         self.arrow = arrow
@@ -87,13 +96,14 @@ class _Cells:
         self.dictionaries: dict[str, tuple[Any, list[str | None]]] = {}  # the newest of each column, and its values
 
     def read(self, name: str, column: Any) -> list[Any]:
+        """A cell for each row: an integer, a list of texts or a text, or None."""
         if name == "count":
             return _integers(column)
         return self._lists(name, column) if name == "keys" else self._texts(name, column)
 
     def _lists(self, name: str, column: Any) -> list[list[str | None]]:
-        """A null is read as an empty list: neither is a set."""
-        if not len(column):  # it may lack its offsets
+        """The keys of each row. A null is read as an empty list: neither is a set."""
+        if not len(column):  # an empty column may lack its offsets
             return []
         self._require_valid_offsets(column)
         offsets = column.offsets.to_numpy()
@@ -106,7 +116,8 @@ class _Cells:
         return [keys[at:end] if there else [] for (at, end), there in zip(pairwise(ends), present, strict=True)]
 
     def _require_valid_offsets(self, column: Any) -> None:
-        """Validated apart from the texts: their dictionary would be validated anew with each of many batches."""
+        """The offsets are validated apart from the texts, with nulls in their place: otherwise the dictionary of the
+        texts would be validated anew with each of many batches."""
         kind = self.arrow.large_list if self.types.is_large_list(column.type) else self.arrow.list_
         nulls = self.arrow.nulls(len(column.values))
         bare = self.arrow.Array.from_buffers(
@@ -120,11 +131,12 @@ class _Cells:
         values = self._values(name, column.dictionary)
         indices = _integers(column.indices)
         if any(index is not None and not 0 <= index < len(values) for index in indices):
-            raise ValueError
+            raise ValueError("a text that is not in its dictionary")
         return [None if index is None else values[index] for index in indices]
 
     def _values(self, name: str, dictionary: Any) -> list[str | None]:
-        """The dictionary is kept beside them, so that its buffers keep their addresses."""
+        """The texts of a column's dictionary. It is kept beside them, so that its buffers keep their addresses and no
+        other can be taken for it."""
         known, values = self.dictionaries.get(name, (None, []))
         if known is None or _identity(known) != _identity(dictionary):
             require_few(len(dictionary), self.limits)
@@ -140,11 +152,11 @@ class _Cells:
         return values
 
     def _require_few_bytes(self, column: Any) -> None:
-        """Many views may show the same long text, in many batches; to validate them reads it as often. A view has 16
-        bytes and begins with its length."""
+        """Refuse views that show too much: many may show the same long text, in many batches, and to validate them
+        reads it as often. A view has 16 bytes and begins with its length."""
         views = column.buffers()[1]
         lengths = np.frombuffer(views or b"", "<i4")[::4][column.offset : column.offset + len(column)]
-        self.viewed += int(np.sum(np.abs(lengths.astype(np.int64))))  # one below zero is refused later, not subtracted
+        self.viewed += int(np.sum(np.abs(lengths.astype(np.int64))))  # a negative length is refused later
         if self.viewed > self.limits.bytes:
             raise too_large(self.limits.bytes)
 
@@ -156,5 +168,6 @@ def _integers(column: Any) -> list[int | None]:
 
 
 def _identity(array: Any) -> Sequence[Any]:
+    """What two arrays have in common that are one and the same part of memory."""
     places = [buffer and (buffer.address, buffer.size) for buffer in array.buffers()]
     return [array.offset, len(array), *places]

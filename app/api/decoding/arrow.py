@@ -7,6 +7,7 @@ pyarrow sees only what keeps to the limits. What it makes of them: arrays.py.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from app.api.decoding import arrays
@@ -21,17 +22,52 @@ _MAX_METADATA_BYTES = 64 * 1024  # of a message without its body; usually a few 
 _MAX_MESSAGES = 10_000
 _MAX_SHARED = 16  # fields, and metadata entries of each: a flatbuffer may refer to one large text again and again
 _CONTINUATION = 0xFFFFFFFF
-_SCHEMA, _DICTIONARY, _RECORDS = 1, 2, 3  # MessageHeader in Message.fbs
-_V5 = 4  # MetadataVersion in Schema.fbs, since Arrow 1.0
-_LISTS = (12, 21)  # List and LargeList of Type in Schema.fbs
+_NODE_BYTES = _BUFFER_BYTES = 16  # two numbers of 8 bytes: a column's length and nulls; a buffer's place and size
+
+# The numbers of Message.fbs and Schema.fbs, with their names
+
+_SCHEMA, _DICTIONARY, _RECORDS = 1, 2, 3  # MessageHeader
+_V5 = 4  # MetadataVersion, since Arrow 1.0
+_LISTS = (12, 21)  # List and LargeList of Type
+
+
+class _MessageSlot(IntEnum):
+    """Fields of Message."""
+
+    VERSION, HEADER_TYPE, HEADER, BODY_LENGTH, CUSTOM_METADATA = range(5)
+
+
+class _SchemaSlot(IntEnum):
+    """Fields of Schema."""
+
+    ENDIANNESS, FIELDS, CUSTOM_METADATA = range(3)
+
+
+class _FieldSlot(IntEnum):
+    """Fields of Field."""
+
+    NAME, NULLABLE, TYPE_TYPE, TYPE, DICTIONARY, CHILDREN, CUSTOM_METADATA = range(7)
+
+
+class _RecordsSlot(IntEnum):
+    """Fields of RecordBatch."""
+
+    LENGTH, NODES, BUFFERS, COMPRESSION = range(4)
+
+
+class _DictionarySlot(IntEnum):
+    """Fields of DictionaryBatch."""
+
+    ID, DATA, IS_DELTA = range(3)
 
 
 def read_stream(body: bytes, limits: Limits, form: Form) -> list[Any]:
-    arrow = arrays.imported()
-    return arrays.guarded("The body is not a valid Arrow stream.", lambda: _stream_items(arrow, body, limits, form))
+    """The rows of an Arrow stream as items, or a refusal."""
+    arrow = arrays.imported_pyarrow()
+    return arrays.read_or_refuse("The body is not a valid Arrow stream.", lambda: _items(arrow, body, limits, form))
 
 
-def _stream_items(arrow: Any, body: bytes, limits: Limits, form: Form) -> list[Any]:
+def _items(arrow: Any, body: bytes, limits: Limits, form: Form) -> list[Any]:
     _require_bounded(body, limits, form)
     options = arrow.ipc.IpcReadOptions(use_threads=False)
     with arrow.ipc.open_stream(arrow.BufferReader(body), options=options) as stream:
@@ -41,21 +77,24 @@ def _stream_items(arrow: Any, body: bytes, limits: Limits, form: Form) -> list[A
 
 @dataclass(frozen=True, slots=True)
 class _Message:
+    """A schema, a dictionary, or some rows: its header says of what sizes, and its body has the buffers."""
+
     kind: int
     header: Table
     body: memoryview
 
 
 def _require_bounded(body: bytes, limits: Limits, form: Form) -> None:
+    """Refuse a stream whose messages declare more than the limits, and ask for room for what it becomes."""
     rows = size = 0
     for message in _messages(body):
         if message.kind == _SCHEMA:
             _require_small_schema(message.header, form)
             continue
         records = _records(message)
-        length = records.number(0, "q")
+        length = records.number(_RecordsSlot.LENGTH, "q")
         if length < 0:
-            raise ValueError
+            raise ValueError("fewer than no rows")
         require_few(length, limits)
         rows += length if message.kind == _RECORDS else 0
         require_few(rows, limits)
@@ -67,96 +106,104 @@ def _require_bounded(body: bytes, limits: Limits, form: Form) -> None:
 
 
 def _messages(body: bytes) -> Iterator[_Message]:
+    """The messages of a stream, which fill the body. Each is a mark, the size of its metadata, these, and a body."""
     at = 0
     for _ in range(_MAX_MESSAGES):
         if at == len(body):  # a stream may end without saying so
             return
         if unpacked("I", body, at) != _CONTINUATION:
-            raise ValueError
+            raise ValueError("no message begins here")
         size = unpacked("I", body, at + 4)
         at += 8
         if size == 0 and at == len(body):
             return
         message = _metadata(body[at : at + size], size)
-        header, length = message.table(2), message.number(3, "q")
+        header, length = message.table(_MessageSlot.HEADER), message.number(_MessageSlot.BODY_LENGTH, "q")
         at += size
         if header is None or not 0 <= length <= len(body) - at:
-            raise ValueError
-        yield _Message(message.number(1, "B"), header, memoryview(body)[at : at + length])
+            raise ValueError("a message without a header, or longer than the stream")
+        kind = message.number(_MessageSlot.HEADER_TYPE, "B")
+        yield _Message(kind, header, memoryview(body)[at : at + length])
         at += length
     raise BadBatch(f"An Arrow stream may have at most {_MAX_MESSAGES} messages; make the record batches larger.")
 
 
 def _metadata(data: bytes, size: int) -> Table:
+    """The table in a message's metadata (Message in Message.fbs), of the size that was declared."""
     if size > _MAX_METADATA_BYTES:
         raise BadBatch(f"The schema of an Arrow stream may have at most {_MAX_METADATA_BYTES} bytes.")
     if len(data) < size:
-        raise ValueError
+        raise ValueError("the metadata ends too early")
     message = Table.root(data)
-    custom = message.tables(4, at_most=_MAX_SHARED)
-    if custom and message.number(0, "h") < _V5:  # there it may say that buffers are compressed
-        raise ValueError
+    custom = message.tables(_MessageSlot.CUSTOM_METADATA, at_most=_MAX_SHARED)
+    if custom and message.number(_MessageSlot.VERSION, "h") < _V5:  # there it may say that buffers are compressed
+        raise ValueError("metadata of an old version that are read in another way")
     return message
 
 
 def _require_small_schema(schema: Table, form: Form) -> None:
-    """Few fields: what is said of them is copied for each. A list has one child, and nothing else has any."""
-    if schema.number(0, "h"):  # big-endian
-        raise ValueError
-    schema.tables(2, at_most=_MAX_SHARED)
-    for field in schema.tables(1, at_most=_MAX_SHARED):
+    """Refuse a schema of many fields, since what is said of them is copied for each. A list has one child, and nothing
+    else has any."""
+    if schema.number(_SchemaSlot.ENDIANNESS, "h"):
+        raise ValueError("big-endian")
+    schema.tables(_SchemaSlot.CUSTOM_METADATA, at_most=_MAX_SHARED)
+    for field in schema.tables(_SchemaSlot.FIELDS, at_most=_MAX_SHARED):
         for child in _children(field, form, exactly=int(_is_list(field) and "keys" in form.columns)):
             _children(child, form, exactly=0)
 
 
 def _is_list(field: Table) -> bool:
-    """A list itself, not a reference to a dictionary of lists."""
-    return field.number(2, "B") in _LISTS and field.table(4) is None
+    """Whether a field has lists themselves, not references to a dictionary of lists."""
+    return field.number(_FieldSlot.TYPE_TYPE, "B") in _LISTS and field.table(_FieldSlot.DICTIONARY) is None
 
 
 def _children(field: Table, form: Form, *, exactly: int) -> list[Table]:
-    field.tables(6, at_most=_MAX_SHARED)
-    _, children = field.vector(5)
+    """The fields inside a field; refused if there are more or fewer, or too much is said of it."""
+    field.tables(_FieldSlot.CUSTOM_METADATA, at_most=_MAX_SHARED)
+    _, children = field.vector(_FieldSlot.CHILDREN)
     if children != exactly:
         raise BadBatch(form.types)
-    return field.tables(5, at_most=exactly)
+    return field.tables(_FieldSlot.CHILDREN, at_most=exactly)
 
 
 def _records(message: _Message) -> Table:
+    """What a message of rows, or of a dictionary, declares of its columns (RecordBatch in Message.fbs)."""
     if message.kind == _RECORDS:
         return message.header
-    records = message.header.table(1) if message.kind == _DICTIONARY else None
+    records = message.header.table(_DictionarySlot.DATA) if message.kind == _DICTIONARY else None
     if records is None:
-        raise ValueError
-    if message.header.number(2, "B"):  # isDelta: pyarrow copies the whole dictionary for each
+        raise ValueError("a message of another kind")
+    if message.header.number(_DictionarySlot.IS_DELTA, "B"):  # pyarrow copies the whole dictionary for each
         raise BadBatch("An Arrow stream may replace a dictionary, not extend it; send it without dictionary deltas.")
     return records
 
 
 def _require_short_columns(records: Table, limits: Limits) -> None:
-    """The child of a list has a length of its own, which may be any number while the batch has few rows."""
-    start, length = records.vector(1)
+    """Refuse columns of too many values. The child of a list has a length of its own, which may be any number while the
+    batch has few rows."""
+    start, length = records.vector(_RecordsSlot.NODES)
     for index in range(length):
-        values = unpacked("q", records.data, start + 16 * index)
+        values = unpacked("q", records.data, start + _NODE_BYTES * index)
         if values < 0:
-            raise ValueError
+            raise ValueError("fewer than no values")
         require_few_keys(values, limits)
 
 
 def _buffer_sizes(records: Table, body: memoryview) -> Iterator[int]:
-    """Decompressed. Buffers may overlap, so they are counted one by one."""
-    start, length = records.vector(2)
-    compressed = records.table(3) is not None
+    """The size of each buffer when decompressed. Buffers may overlap, so they are counted one by one."""
+    start, length = records.vector(_RecordsSlot.BUFFERS)
+    compressed = records.table(_RecordsSlot.COMPRESSION) is not None
     for index in range(length):
-        at = unpacked("q", records.data, start + 16 * index)
-        size = unpacked("q", records.data, start + 16 * index + 8)
+        at = unpacked("q", records.data, start + _BUFFER_BYTES * index)
+        size = unpacked("q", records.data, start + _BUFFER_BYTES * index + 8)
         if not 0 <= at <= at + size <= len(body):
-            raise ValueError
+            raise ValueError("a buffer outside its message")
         yield _declared(body[at : at + size]) if compressed and size else size
 
 
 def _declared(buffer: memoryview) -> int:
+    """The size that a compressed buffer says it has; -1 stands for one that was left as it is."""
     declared = unpacked("q", buffer, 0)
     if declared < -1:
-        raise ValueError
+        raise ValueError("a buffer of a negative size")
     return len(buffer) - 8 if declared == -1 else declared

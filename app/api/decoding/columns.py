@@ -13,13 +13,16 @@ from app.api.decoding.items import MAX_COUNT, Fault, Limits, require_few
 from app.core.errors import BadBatch
 
 _BOM = "\ufeff"
-ROW_BYTES = 500  # about what a row takes: a dictionary, its cells, and a place in several lists
-KEY_BYTES = 100  # and a key in a list
+ROW_BYTES = 500  # about what a row takes in memory: a dictionary, its cells, and a place in several lists
+KEY_BYTES = 100  # about what a key in a list takes
 _MAX_LINE = 4096  # a key and a user of quotes alone, each doubled, and a count have half of it
 
 
 def read_csv(body: bytes, limits: Limits, form: Form) -> list[Any]:
-    """Records end with CR LF or LF. One that cannot be read is the last: nobody knows where the next would begin."""
+    """The rows of a CSV file as items, or a refusal.
+
+    Rows end with CR LF or LF. One that cannot be read is the last: nobody knows where the next would begin.
+    """
     limits.admit(8 * len(body) + ROW_BYTES * body.count(b"\n"))
     lines = io.StringIO(body.decode("utf-8").removeprefix(_BOM), newline="\n")
     records = csv.reader(_short(lines), strict=True)
@@ -35,12 +38,16 @@ def read_csv(body: bytes, limits: Limits, form: Form) -> list[Any]:
 
 
 def require_columns(names: Sequence[str], form: Form) -> None:
-    """The names are not quoted in the answer: without a header row they are events."""
+    """Refuse a table that lacks a column of the form or has others.
+
+    The refusal does not quote the names: in a file without a header row they are events.
+    """
     if len(set(names)) < len(names) or not form.required <= set(names) <= form.columns:
         raise BadBatch(form.table)
 
 
 def row_items(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Any]:
+    """For each row a mapping with the columns for members, or what is wrong with it where a key is null."""
     return [_row_item(names, row) for row in rows]
 
 
@@ -51,7 +58,8 @@ def _row_item(names: Sequence[str], row: Sequence[Any]) -> Any:
 
 
 def _short(lines: Iterable[str]) -> Iterator[str]:
-    """A line is at most one row, so a long one is a bad row: no list is made of its million commas."""
+    """The lines, and csv.Error at a very long one. A line is at most one row, so that is a bad row anyway: no list is
+    made of its million commas."""
     for line in lines:
         if len(line) > _MAX_LINE:
             raise csv.Error
@@ -59,6 +67,7 @@ def _short(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _header(records: Iterable[list[str]], form: Form) -> list[str]:
+    """The names in the first row, which must be the columns of the form."""
     try:
         names = next(iter(records), [])
     except csv.Error:
@@ -77,5 +86,6 @@ def _csv_item(names: Sequence[str], record: list[str]) -> Any:
 
 
 def _whole_number(cell: str) -> int | None:
-    """Decimal digits alone: `int` would take signs, spaces, underscores and the digits of every script."""
+    """The number in a cell of decimal digits alone, else None: `int` would take signs, spaces, underscores and the
+    digits of every script."""
     return int(cell) if cell.isascii() and cell.isdigit() and len(cell) <= len(str(MAX_COUNT)) else None

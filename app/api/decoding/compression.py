@@ -1,6 +1,6 @@
-"""Content-Encoding: what was sent -> what was meant, and never more of it than the limit.
+"""Content-Encoding: the body as it was sent -> the body as it was meant, and never more of it than the limit.
 
-Input goes to the decompressor in slices so small that what one of them can become is small too: a bomb costs the limit
+The decompressor gets its input in slices so small that what one of them can become is small too: a bomb costs the limit
 and one slice's output, then it is refused. Members of gzip and frames of zstd may follow each other.
 """
 
@@ -14,15 +14,15 @@ from app.api.decoding.items import Limits
 from app.core.errors import BadBatch
 from app.refusals import BodyTooLarge, UnsupportedMediaType
 
-MAX_WINDOW_BYTES = 8 * 1024 * 1024  # of zstd; RFC 9659 asks no more of a receiver. Levels up to 19 keep to it
-MAX_FRAMES = 1024  # an empty one has 9 bytes, and takes far more to set up
-_GZIP_SLICE = 4096  # deflate gives at most 1032 bytes for one
-_ZSTD_SLICE = 128  # a block of 4 bytes may stand for 128 KiB: 4 MiB
-_GZIP_WRAPPER = 16 + zlib.MAX_WBITS  # a gzip header and trailer, nothing else
+MAX_WINDOW_BYTES = 8 * 1024 * 1024  # of zstd; RFC 9659 asks no more of a receiver, and levels up to 19 keep to it
+MAX_FRAMES = 1024  # an empty one takes 9 bytes to send, and far more work to set up
+_GZIP_SLICE = 4096  # bytes; deflate makes at most 1032 of one, so 4 MiB of a slice
+_ZSTD_SLICE = 128  # bytes; a block of 4 may stand for 128 KiB, so 4 MiB of a slice
+_GZIP_WRAPPER = 16 + zlib.MAX_WBITS  # tells zlib to expect a gzip header and trailer, nothing else
 
 
 class _Decoder(Protocol):
-    """Of one member or frame."""
+    """Decompresses one member of gzip or one frame of zstd."""
 
     def decompress(self, data: bytes, /) -> bytes: ...
 
@@ -34,6 +34,7 @@ class _Decoder(Protocol):
 
 
 def decompressed(encoding: str, body: bytes, limits: Limits) -> bytes:
+    """The body without its encoding; refused if that is unknown, or the body is damaged or becomes too large."""
     name = encoding.strip().lower()
     if name not in _ENCODINGS:
         raise UnsupportedMediaType("Send Content-Encoding gzip, zstd or identity, and only one of them.")
@@ -45,15 +46,16 @@ def decompressed(encoding: str, body: bytes, limits: Limits) -> bytes:
         if size > limits.bytes:
             raise too_large(limits.bytes)
         if chunk is not body:
-            limits.admit(2 * len(chunk))  # now, and when all are joined
+            limits.admit(2 * len(chunk))  # for the chunk itself, and for its copy when all are joined
     return b"".join(chunks)
 
 
 def too_large(max_bytes: int) -> BodyTooLarge:
+    """The refusal of a body that would pass this limit."""
     return BodyTooLarge(f"A batch may have at most {max_bytes} bytes when decompressed; send several.")
 
 
-def _identity(body: bytes) -> Iterator[bytes]:
+def _unencoded(body: bytes) -> Iterator[bytes]:
     yield body
 
 
@@ -76,8 +78,8 @@ def _unzstd(body: bytes) -> Iterator[bytes]:
 
 
 _ENCODINGS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
-    "": _identity,
-    "identity": _identity,
+    "": _unencoded,
+    "identity": _unencoded,
     "gzip": _gunzipped,
     "x-gzip": _gunzipped,
     "zstd": _unzstd,
@@ -85,7 +87,7 @@ _ENCODINGS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
 
 
 def _frames(body: bytes, decoder: Callable[[], _Decoder], slice_bytes: int) -> Iterator[bytes]:
-    """The content of one frame after the other. EOFError if the last is cut off."""
+    """The content of one member or frame after the other, in pieces. EOFError if the last is cut off."""
     at = 0
     for _ in range(MAX_FRAMES):
         frame = decoder()

@@ -1,12 +1,13 @@
 """The footer of a Parquet file: read in Python, and written anew with the few fields that are needed.
 
 pyarrow never sees the sender's footer. That one can be large in memory, carries a second schema of Arrow's own, and an
-odd one can end the process: some of pyarrow's accessors throw through C++ that expects no exception. Field numbers are
-those of parquet.thrift.
+odd one can end the process: some of pyarrow's accessors throw through C++ that expects no exception. What does not fit
+raises ValueError, or is refused where the sender can do something about it.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import chain, islice
 
 from app.api.decoding import thrift
@@ -18,17 +19,56 @@ from app.core.errors import BadBatch
 
 _MAGIC = b"PAR1"
 _MAX_BYTES = 256 * 1024
+
+
+# The numbers of parquet.thrift, with its names
+
+
+class _FileField(IntEnum):
+    """Fields of FileMetaData."""
+
+    VERSION, SCHEMA, NUM_ROWS, ROW_GROUPS = 1, 2, 3, 4
+
+
+class _ElementField(IntEnum):
+    """Fields of SchemaElement."""
+
+    TYPE, REPETITION, NAME, NUM_CHILDREN, CONVERTED_TYPE, LOGICAL_TYPE = 1, 3, 4, 5, 6, 10
+
+
+class _GroupField(IntEnum):
+    """Fields of RowGroup."""
+
+    COLUMNS, TOTAL_BYTE_SIZE, NUM_ROWS = 1, 2, 3
+
+
+class _ChunkField(IntEnum):
+    """Fields of ColumnChunk."""
+
+    FILE_PATH, FILE_OFFSET, META_DATA, CRYPTO_METADATA, ENCRYPTED_METADATA = 1, 2, 3, 8, 9
+
+
+class _MetaField(IntEnum):
+    """Fields of ColumnMetaData."""
+
+    TYPE, ENCODINGS, PATH, CODEC, NUM_VALUES, UNCOMPRESSED_SIZE, COMPRESSED_SIZE = 1, 2, 3, 4, 5, 6, 7
+    DATA_PAGE_OFFSET, DICTIONARY_PAGE_OFFSET = 9, 11
+
+
 _INT32, _INT64, _BYTE_ARRAY = 1, 2, 6  # Type
 _UTF8, _LIST_OF, _UINT_8, _INT_64 = 0, 3, 11, 18  # ConvertedType; the other integers lie at the end, by sign, then size
 _LOGICAL_STRING, _LOGICAL_LIST, _LOGICAL_INTEGER = 1, 3, 10  # LogicalType
 _REPEATED = 2  # FieldRepetitionType
 _WIDTHS = (8, 16, 32, 64)
-_ONE = (I32, 1)  # child of a group
+_ONE_CHILD = (I32, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Flat, or a list of texts. A list is three elements of the schema: a group, a repeated group, and the texts."""
+    """A column of the schema: flat, or a list of texts.
+
+    A list is three elements of the schema, one in the other: a group, a repeated group, and the texts.
+    """
 
     name: str
     type: int  # of the values, as are the next two
@@ -38,10 +78,12 @@ class Column:
 
     @property
     def is_list(self) -> bool:
+        """Whether its values are lists of texts."""
         return self.list_repetition is not None
 
     @property
     def path(self) -> Sequence[str]:
+        """The names from the column down to its values, as `joined` writes them."""
         return (self.name, "list", "element") if self.is_list else (self.name,)
 
 
@@ -63,155 +105,195 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Group:
+    """Some rows after each other: for each column of the file a chunk."""
+
     rows: int
     chunks: Sequence[Chunk]
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
+    """The few things that are read from a sender's footer. `parquet` holds them against the pages."""
+
     columns: Sequence[Column]
     groups: Sequence[Group]
 
 
+# Reading
+
+
 def split(body: bytes, form: Form) -> tuple[memoryview, Footer]:
-    """The pages, and what the footer says of them."""
+    """A file's pages, and what its footer says of them: columns that the form has, and nothing else."""
     if len(body) < 12 or not body.startswith(_MAGIC) or not body.endswith(_MAGIC):
-        raise ValueError
+        raise ValueError("no Parquet file")
     size = unpacked("I", body, len(body) - 8)
     if size > _MAX_BYTES:
         raise BadBatch(f"The footer of a Parquet file may have at most {_MAX_BYTES} bytes; write larger row groups.")
     start = len(body) - 8 - size
     if start < len(_MAGIC):
-        raise ValueError
+        raise ValueError("the footer is longer than the file")
     fields = thrift.Reader(memoryview(body)[start:-8]).read_struct()
-    columns = _columns(thrift.structs(fields, 2), form)
-    groups = [_group(group, columns) for group in thrift.structs(fields, 4)]
+    columns = _columns(thrift.structs(fields, _FileField.SCHEMA), form)
+    groups = [_group(group, columns) for group in thrift.structs(fields, _FileField.ROW_GROUPS)]
     return memoryview(body)[:start], Footer(columns, groups)
 
 
-def joined(pages: memoryview, footer: Footer) -> bytes:
-    """A file with the pages as they are and a footer of our own."""
-    written = thrift.written(_file(footer))
-    return b"".join((pages, written, len(written).to_bytes(4, "little"), _MAGIC))
-
-
 def _columns(elements: Sequence[Fields], form: Form) -> list[Column]:
-    """A group is followed by what is in it."""
+    """The columns that a schema has: a list of elements, in which a group is followed by what is in it."""
     root, *below = elements
     rest = iter(below)
     columns = [(element, _element_of_list(element, rest, form)) for element in rest]
-    names = [bytes(element.get(4, (0, b""))[1]).decode() for element, _ in columns]
-    if thrift.number(root, 5) != len(columns):
-        raise ValueError
+    names = [bytes(element.get(_ElementField.NAME, (0, b""))[1]).decode() for element, _ in columns]
+    if thrift.number(root, _ElementField.NUM_CHILDREN) != len(columns):
+        raise ValueError("more or fewer columns than the schema declares")
     require_columns(names, form)
     return [_column(name, top, inner, form) for name, (top, inner) in zip(names, columns, strict=True)]
 
 
 def _element_of_list(top: Fields, rest: Iterator[Fields], form: Form) -> Fields | None:
-    """The texts of a list column, taken from `rest`; none if the column is flat. Any other nesting is refused. The
-    names of the two inner elements differ from writer to writer, and are not looked at."""
-    if 5 not in top:
+    """The texts of a list column, taken from `rest`; None if the column is flat. Any other nesting is refused.
+
+    The names of the two inner elements differ from writer to writer, and are not looked at.
+    """
+    if _ElementField.NUM_CHILDREN not in top:
         return None
     inner = list(islice(rest, 2))
-    children = [element.get(5) for element in (top, *inner)]
-    is_list = children == [_ONE, _ONE, None] and _converted(top, form) == _LIST_OF and thrift.number(top, 3) < _REPEATED
-    if not is_list or inner[0].get(3) != (I32, _REPEATED) or not inner[0].keys().isdisjoint((1, 6, 10)):
+    children = [element.get(_ElementField.NUM_CHILDREN) for element in (top, *inner)]
+    if children != [_ONE_CHILD, _ONE_CHILD, None]:
         raise BadBatch(form.types)
-    return inner[1]
+    group, texts = inner
+    is_list = _converted(top, form) == _LIST_OF and thrift.number(top, _ElementField.REPETITION) < _REPEATED
+    meanings = (_ElementField.TYPE, _ElementField.CONVERTED_TYPE, _ElementField.LOGICAL_TYPE)
+    is_bare = group.get(_ElementField.REPETITION) == (I32, _REPEATED) and group.keys().isdisjoint(meanings)
+    if not is_list or not is_bare:
+        raise BadBatch(form.types)
+    return texts
 
 
 def _column(name: str, top: Fields, inner: Fields | None, form: Form) -> Column:
     leaf = top if inner is None else inner
-    kind, repetition = thrift.number(leaf, 1), thrift.number(leaf, 3)
+    kind, repetition = thrift.number(leaf, _ElementField.TYPE), thrift.number(leaf, _ElementField.REPETITION)
     converted = _converted(leaf, form)
     text = kind == _BYTE_ARRAY and converted == _UTF8
     whole = kind in (_INT32, _INT64) and (converted is None or _UINT_8 <= converted <= _INT_64)
     fits = (whole if name == "count" else text) and (inner is not None) == (name == "keys")
     if not fits or repetition >= _REPEATED:
         raise BadBatch(form.types)
-    return Column(name, kind, converted, repetition, None if inner is None else thrift.number(top, 3))
+    list_repetition = None if inner is None else thrift.number(top, _ElementField.REPETITION)
+    return Column(name, kind, converted, repetition, list_repetition)
 
 
 def _converted(element: Fields, form: Form) -> int | None:
-    """The older annotation says all that is needed; where a writer left it out, it follows from the newer one."""
-    if 6 in element:
-        return thrift.number(element, 6)
-    if 10 not in element:
+    """What an element's values mean (ConvertedType); None if it does not say.
+
+    The older annotation says all that is needed; where a writer left it out, it follows from the newer one.
+    """
+    if _ElementField.CONVERTED_TYPE in element:
+        return thrift.number(element, _ElementField.CONVERTED_TYPE)
+    if _ElementField.LOGICAL_TYPE not in element:
         return None
-    ((logical, (_, parameters)),) = thrift.struct(element, 10).items()
+    ((logical, (_, parameters)),) = thrift.struct(element, _ElementField.LOGICAL_TYPE).items()
     if logical in (_LOGICAL_STRING, _LOGICAL_LIST):
         return _UTF8 if logical == _LOGICAL_STRING else _LIST_OF
     if logical != _LOGICAL_INTEGER:
         raise BadBatch(form.types)
-    width, signed = int(parameters[1][1][0]), parameters[2][0] == thrift.TRUE
+    width, signed = int(parameters[1][1][0]), parameters[2][0] == thrift.TRUE  # fields 1 and 2 of IntType
     return _UINT_8 + _WIDTHS.index(width) + len(_WIDTHS) * int(signed)
 
 
 def _group(group: Fields, columns: Sequence[Column]) -> Group:
-    rows = thrift.number(group, 3, I64)
-    chunks = [_chunk(chunk) for chunk in thrift.structs(group, 1)]
+    rows = thrift.number(group, _GroupField.NUM_ROWS, I64)
+    chunks = [_chunk(chunk) for chunk in thrift.structs(group, _GroupField.COLUMNS)]
     for chunk, column in zip(chunks, columns, strict=True):
         if chunk.values < rows or (chunk.values > rows and not column.is_list):
-            raise ValueError
+            raise ValueError("a column has fewer or more values than rows")
     return Group(rows, chunks)
 
 
 def _chunk(chunk: Fields) -> Chunk:
-    if not chunk.keys().isdisjoint((1, 8, 9)):  # in another file, or encrypted
-        raise ValueError
-    metadata = thrift.struct(chunk, 3)
+    elsewhere = (_ChunkField.FILE_PATH, _ChunkField.CRYPTO_METADATA, _ChunkField.ENCRYPTED_METADATA)
+    if not chunk.keys().isdisjoint(elsewhere):
+        raise ValueError("a column is in another file, or encrypted")
+    metadata = thrift.struct(chunk, _ChunkField.META_DATA)
+    has_dictionary = _MetaField.DICTIONARY_PAGE_OFFSET in metadata
     return Chunk(
-        codec=thrift.number(metadata, 4),
-        values=thrift.number(metadata, 5, I64),
-        size=thrift.number(metadata, 7, I64),
-        data_at=thrift.number(metadata, 9, I64),
-        dictionary_at=thrift.number(metadata, 11, I64) if 11 in metadata else None,
+        codec=thrift.number(metadata, _MetaField.CODEC),
+        values=thrift.number(metadata, _MetaField.NUM_VALUES, I64),
+        size=thrift.number(metadata, _MetaField.COMPRESSED_SIZE, I64),
+        data_at=thrift.number(metadata, _MetaField.DATA_PAGE_OFFSET, I64),
+        dictionary_at=thrift.number(metadata, _MetaField.DICTIONARY_PAGE_OFFSET, I64) if has_dictionary else None,
     )
 
 
-def _file(footer: Footer) -> Fields:
-    root: Fields = {4: (BINARY, b"schema"), 5: (I32, len(footer.columns))}
+# Writing
+
+
+def joined(pages: memoryview, footer: Footer) -> bytes:
+    """A file with the pages as they are and a footer of our own."""
+    written = thrift.written(_written_file(footer))
+    return b"".join((pages, written, len(written).to_bytes(4, "little"), _MAGIC))
+
+
+def _written_file(footer: Footer) -> Fields:
+    root: Fields = {_ElementField.NAME: (BINARY, b"schema"), _ElementField.NUM_CHILDREN: (I32, len(footer.columns))}
     groups = [_written_group(group, footer.columns) for group in footer.groups]
     return {
-        1: (I32, 2),
-        2: (LIST, (STRUCT, [root, *chain.from_iterable(map(_written_column, footer.columns))])),
-        3: (I64, sum(group.rows for group in footer.groups)),
-        4: (LIST, (STRUCT, groups)),
+        _FileField.VERSION: (I32, 2),
+        _FileField.SCHEMA: (LIST, (STRUCT, [root, *chain.from_iterable(map(_written_column, footer.columns))])),
+        _FileField.NUM_ROWS: (I64, sum(group.rows for group in footer.groups)),
+        _FileField.ROW_GROUPS: (LIST, (STRUCT, groups)),
     }
 
 
 def _written_column(column: Column) -> list[Fields]:
     *groups, leaf = (name.encode() for name in column.path)
-    values: Fields = {1: (I32, column.type), 3: (I32, column.repetition), 4: (BINARY, leaf)}
+    values: Fields = {
+        _ElementField.TYPE: (I32, column.type),
+        _ElementField.REPETITION: (I32, column.repetition),
+        _ElementField.NAME: (BINARY, leaf),
+    }
     if column.converted_type is not None:
-        values[6] = I32, column.converted_type
+        values[_ElementField.CONVERTED_TYPE] = I32, column.converted_type
     if column.list_repetition is None:
         return [values]
     outer, inner = groups
     return [
-        {3: (I32, column.list_repetition), 4: (BINARY, outer), 5: _ONE, 6: (I32, _LIST_OF)},
-        {3: (I32, _REPEATED), 4: (BINARY, inner), 5: _ONE},
+        _written_parent(column.list_repetition, outer) | {_ElementField.CONVERTED_TYPE: (I32, _LIST_OF)},
+        _written_parent(_REPEATED, inner),
         values,
     ]
+
+
+def _written_parent(repetition: int, name: bytes) -> Fields:
+    """A group of the schema that has one element inside."""
+    return {
+        _ElementField.REPETITION: (I32, repetition),
+        _ElementField.NAME: (BINARY, name),
+        _ElementField.NUM_CHILDREN: _ONE_CHILD,
+    }
 
 
 def _written_group(group: Group, columns: Sequence[Column]) -> Fields:
     chunks = [_written_chunk(chunk, column) for chunk, column in zip(group.chunks, columns, strict=True)]
     size = sum(chunk.size for chunk in group.chunks)
-    return {1: (LIST, (STRUCT, chunks)), 2: (I64, size), 3: (I64, group.rows)}
+    return {
+        _GroupField.COLUMNS: (LIST, (STRUCT, chunks)),
+        _GroupField.TOTAL_BYTE_SIZE: (I64, size),
+        _GroupField.NUM_ROWS: (I64, group.rows),
+    }
 
 
 def _written_chunk(chunk: Chunk, column: Column) -> Fields:
     metadata: Fields = {
-        1: (I32, column.type),
-        2: (LIST, (I32, [0, 3, 8])),  # not looked at: each page names its own
-        3: (LIST, (BINARY, [name.encode() for name in column.path])),
-        4: (I32, chunk.codec),
-        5: (I64, chunk.values),
-        6: (I64, chunk.size),
-        7: (I64, chunk.size),
-        9: (I64, chunk.data_at),
+        _MetaField.TYPE: (I32, column.type),
+        _MetaField.ENCODINGS: (LIST, (I32, [0, 3, 8])),  # pyarrow does not look at it: each page names its own
+        _MetaField.PATH: (LIST, (BINARY, [name.encode() for name in column.path])),
+        _MetaField.CODEC: (I32, chunk.codec),
+        _MetaField.NUM_VALUES: (I64, chunk.values),
+        _MetaField.UNCOMPRESSED_SIZE: (I64, chunk.size),  # each page has its own
+        _MetaField.COMPRESSED_SIZE: (I64, chunk.size),
+        _MetaField.DATA_PAGE_OFFSET: (I64, chunk.data_at),
     }
     if chunk.dictionary_at is not None:
-        metadata[11] = I64, chunk.dictionary_at
-    return {2: (I64, 0), 3: (STRUCT, metadata)}
+        metadata[_MetaField.DICTIONARY_PAGE_OFFSET] = I64, chunk.dictionary_at
+    return {_ChunkField.FILE_OFFSET: (I64, 0), _ChunkField.META_DATA: (STRUCT, metadata)}

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
+    """What a batch of this form looks like in each content type, and the sentences that refuse another."""
+
     member: str  # of the JSON document: its list of items
     document: str  # what to send instead of another document
     required: frozenset[str]  # columns of a table

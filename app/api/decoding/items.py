@@ -25,7 +25,7 @@ _Checked = TypeVar("_Checked")
 
 
 class Events(NamedTuple):
-    """In arrival order."""
+    """Checked events in arrival order."""
 
     pairs: list[tuple[str, int]]  # keys and counts
     users: list[str | None] | None  # whose each is; None if nobody is named
@@ -35,12 +35,12 @@ Admit = Callable[[int], None]  # asked for so many bytes more; raises where too 
 
 
 def admit_all(_size: int) -> None:
-    """Where nobody keeps count."""
+    """Let everything in: for callers that do not limit what is in the process at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Of one batch. A reader asks `admit` before it makes something large of a body."""
+    """The limits of one batch. A reader asks `admit` before it makes something large of a body."""
 
     items: int
     bytes: int
@@ -55,12 +55,13 @@ class Fault:
 
 
 def require_few(items: int, limits: Limits) -> None:
+    """Refuse a batch of more items than a batch may have."""
     if items > limits.items:
         raise BadBatch(f"A batch may have at most {limits.items} items; send several.")
 
 
 def require_few_keys(keys: int, limits: Limits) -> None:
-    """Of all sets together."""
+    """Refuse a batch whose sets together have more keys than a batch may have items."""
     if keys > limits.items:
         raise BadBatch(
             f"A batch may have at most {limits.items} keys in all its sets together; send several, and of each person "
@@ -69,17 +70,20 @@ def require_few_keys(keys: int, limits: Limits) -> None:
 
 
 def checked(items: Iterable[Any]) -> Events:
+    """The events that the items mean, or a refusal that names the first bad ones."""
     events = _all_of(_event, items)
     users = [user for _, user in events]
     return Events([pair for pair, _ in events], users if any(users) else None)
 
 
 def checked_sets(items: Sequence[Any], limits: Limits) -> list[UserSet]:
+    """The people and sets of keys that the items mean, or a refusal that names the first bad ones."""
     require_few_keys(sum(map(_key_count, items)), limits)
     return _all_of(_user_set, items)
 
 
 def _all_of(check: Callable[[Any], _Checked | Fault], items: Iterable[Any]) -> list[_Checked]:
+    """Each item as `check` gives it. One fault refuses them all, and the refusal names the first `MAX_REPORTED`."""
     good: list[_Checked] = []
     bad: list[tuple[int, str]] = []
     for position, item in enumerate(items):
@@ -110,6 +114,7 @@ def _event(item: Any) -> _Event | Fault:
 
 
 def key_fault(key: Any) -> str | None:
+    """What is wrong with an event key, or None."""
     return _text_fault("key", key) if isinstance(key, str) else _NO_EVENT
 
 
@@ -119,7 +124,7 @@ def _count_fault(count: Any) -> str | None:
 
 
 def _user_fault(item: dict[str, Any]) -> str | None:
-    """A user may be left out, and not be null."""
+    """What is wrong with an item's user, or None. A user may be left out, and not be null."""
     return _text_fault("user", item["user"]) if "user" in item else None
 
 
@@ -143,6 +148,7 @@ def _user_set(item: Any) -> UserSet | Fault:
 
 
 def _set_object(item: Any) -> dict[str, Any] | None:
+    """An item that has the form of a set as a mapping, whatever its keys are; else None."""
     whole = {"keys": item} if isinstance(item, list) else item
     is_set = isinstance(whole, dict) and isinstance(whole.get("keys"), list) and whole.keys() <= USERS.columns
     return whole if is_set else None

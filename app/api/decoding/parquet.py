@@ -1,4 +1,4 @@
-"""Parquet files.
+"""Parquet files: what their pages declare is checked before pyarrow reads them.
 
 A page declares its decompressed size in its own header, and pyarrow allocates that. So the page headers are read first,
 in Python, where pyarrow will look for them, and their rows and sizes added up. Encodings that can grow without
@@ -19,18 +19,23 @@ from app.api.decoding.items import Limits, require_few, require_few_keys
 from app.core.errors import BadBatch
 
 _MAX_HEADERS_BYTES = 256 * 1024  # of all pages together; a hundred each, or a few thousand with statistics
-_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3  # PageType in parquet.thrift
-_HEADER_FIELD = {_DATA_PAGE: 5, _DICTIONARY_PAGE: 7, _DATA_PAGE_V2: 8}
-_ENCODING_FIELD = {_DATA_PAGE: 2, _DICTIONARY_PAGE: 2, _DATA_PAGE_V2: 4}
+
+# Numbers of parquet.thrift: fields of PageHeader, and of the headers inside it, which differ by the type of the page
+_TYPE, _SIZE, _COMPRESSED_SIZE = 1, 2, 3
+_NUM_VALUES = 1
+_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3  # PageType
+_HEADER = {_DATA_PAGE: 5, _DICTIONARY_PAGE: 7, _DATA_PAGE_V2: 8}
+_ENCODING = {_DATA_PAGE: 2, _DICTIONARY_PAGE: 2, _DATA_PAGE_V2: 4}
 _ENCODINGS = (0, 2, 8)  # PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY
 
 
 def read_parquet(body: bytes, limits: Limits, form: Form) -> list[Any]:
-    arrow = arrays.imported()
-    return arrays.guarded("The body is not a valid Parquet file.", lambda: _file_items(arrow, body, limits, form))
+    """The rows of a Parquet file as items, or a refusal."""
+    arrow = arrays.imported_pyarrow()
+    return arrays.read_or_refuse("The body is not a valid Parquet file.", lambda: _items(arrow, body, limits, form))
 
 
-def _file_items(arrow: Any, body: bytes, limits: Limits, form: Form) -> list[Any]:
+def _items(arrow: Any, body: bytes, limits: Limits, form: Form) -> list[Any]:
     from pyarrow.parquet import ParquetFile
 
     pages, described = footer.split(body, form)
@@ -50,18 +55,20 @@ def _batches(file: Any, described: Footer) -> Iterator[Any]:
     for index, group in enumerate(described.groups):
         table = file.read_row_group(index, use_threads=False)
         for column, chunk, cells in zip(described.columns, group.chunks, table.columns, strict=True):
+            # Only the pages say where a list ends, so they may tell of other lists than were declared.
             if len(cells) != group.rows or (column.is_list and _slots(cells) != chunk.values):
-                raise ValueError  # only the pages say where a list ends: they may tell of other lists than declared
+                raise ValueError("a column has fewer or more values than declared")
         yield from table.to_batches()
 
 
 def _slots(lists: Any) -> int:
-    """How many values a chunk has for them: one for each key, and one for each list without any."""
+    """How many values a chunk has for these lists: one for each key, and one for each list without any."""
     offsets = (part.offsets.to_numpy() for part in lists.chunks if len(part))
     return sum(int(np.maximum(np.diff(each), 1).sum()) for each in offsets)
 
 
 def _require_bounded(pages: memoryview, described: Footer, limits: Limits) -> None:
+    """Refuse a file whose footer or pages declare more than the limits, and ask for room for what it becomes."""
     rows = sum(group.rows for group in described.groups)
     require_few(rows, limits)
     slots = sum(max(chunk.values for chunk in group.chunks) for group in described.groups)
@@ -79,7 +86,8 @@ def _require_bounded(pages: memoryview, described: Footer, limits: Limits) -> No
 
 
 def _page_sizes(chunk: Chunk, pages: memoryview, limits: Limits) -> Iterator[tuple[int, int]]:
-    """Of the header, and of the decompressed page: for each page that pyarrow will read, until all values were seen."""
+    """For each page that pyarrow will read, until all values were seen: the size of its header, and its own when
+    decompressed."""
     at, end = chunk.start, chunk.start + chunk.size
     values = 0
     while values < chunk.values:
@@ -88,18 +96,18 @@ def _page_sizes(chunk: Chunk, pages: memoryview, limits: Limits) -> Iterator[tup
         is_data, length = _described_page(header)
         values += length if is_data else 0
         if values > chunk.values:
-            raise ValueError
+            raise ValueError("the pages have more values than declared")
         require_few(0 if is_data else length, limits)
-        yield reader.at - at, thrift.number(header, 2)
-        at = reader.at + thrift.number(header, 3)
+        yield reader.at - at, thrift.number(header, _SIZE)
+        at = reader.at + thrift.number(header, _COMPRESSED_SIZE)
         if at > min(end, len(pages)):
-            raise ValueError
+            raise ValueError("a page ends behind its column")
 
 
 def _described_page(header: thrift.Fields) -> tuple[bool, int]:
-    """Whether it holds data (else a dictionary), and how many values."""
-    kind = thrift.number(header, 1)
-    page = thrift.struct(header, _HEADER_FIELD.get(kind, -1))
-    if thrift.number(page, _ENCODING_FIELD[kind]) not in _ENCODINGS:
+    """Whether a page holds data (else a dictionary), and how many values."""
+    kind = thrift.number(header, _TYPE)
+    page = thrift.struct(header, _HEADER.get(kind, -1))
+    if thrift.number(page, _ENCODING[kind]) not in _ENCODINGS:
         raise BadBatch("Write the Parquet file with the encodings PLAIN and RLE_DICTIONARY alone.")
-    return kind != _DICTIONARY_PAGE, thrift.number(page, 1)
+    return kind != _DICTIONARY_PAGE, thrift.number(page, _NUM_VALUES)

@@ -1,7 +1,8 @@
 """JSON, NDJSON and plain lines: the careful readers, which say what a body means.
 
-`json_items`, `ndjson_items` and `line_items` know no limits; `read_…` refuses a body that is certainly too long first.
-They raise ValueError or RecursionError where the body as a whole cannot be read.
+`json_items`, `ndjson_items` and `line_items` read a body of any length; `read_json`, `read_ndjson` and `read_lines`
+first refuse one that certainly has too many items, and ask for room for what it becomes. All raise ValueError or
+RecursionError where the body as a whole cannot be read.
 """
 
 import json
@@ -13,21 +14,23 @@ from app.api.decoding.forms import Form
 from app.api.decoding.items import Fault, Limits, require_few
 from app.core.errors import BadBatch
 
-_MARKS = b",[{"
+_MARKS = b",[{"  # of JSON: there are at least as many as items
 _MARK, _QUOTE = 1, 2
 _CODES = bytes(_MARK if byte in _MARKS else _QUOTE if byte == ord('"') else 0 for byte in range(256))
-_CHUNK = 2**16
-_PART_BYTES = 100  # a text or an entry of a list has half of it, an object twice as much
+_CHUNK = 2**16  # bytes that are looked through at once
+_PART_BYTES = 100  # about what a mark becomes in memory: a text or an entry of a list half of it, an object twice
 _MARKS_PER_ITEM = 8  # {"key": …, "count": …, "user": …} and its comma are four; a member may be repeated
 
 
 def read_json(body: bytes, limits: Limits, form: Form) -> list[Any]:
+    """The items of a JSON document, within the limits."""
     _require_few_marks(body, limits)
     _admit(body, _marks(body), limits)
     return json_items(body, form)
 
 
 def read_ndjson(body: bytes, limits: Limits, _form: Form) -> list[Any]:
+    """The items of an NDJSON body, within the limits."""
     _require_few_lines(body, limits)
     _require_few_marks(body, limits)
     _admit(body, _marks(body) + body.count(b"\n"), limits)
@@ -35,12 +38,14 @@ def read_ndjson(body: bytes, limits: Limits, _form: Form) -> list[Any]:
 
 
 def read_lines(body: bytes, limits: Limits, _form: Form) -> list[Any]:
+    """The keys of a body of lines, within the limits."""
     _require_few_lines(body, limits)
     _admit(body, body.count(b"\n"), limits)
     return line_items(body)
 
 
 def json_items(body: bytes, form: Form) -> list[Any]:
+    """The list in a document whose only member is the form's; any other document is refused."""
     document = _parsed(body.decode("utf-8"))
     items = document.get(form.member) if isinstance(document, dict) and len(document) == 1 else None
     if not isinstance(items, list):
@@ -49,6 +54,7 @@ def json_items(body: bytes, form: Form) -> list[Any]:
 
 
 def ndjson_items(body: bytes) -> list[Any]:
+    """An item for each line, or what is wrong with the line."""
     return [_line_item(line) for line in line_items(body)]
 
 
@@ -82,7 +88,8 @@ def _require_few_lines(body: bytes, limits: Limits) -> None:
 
 
 def _require_few_marks(body: bytes, limits: Limits) -> None:
-    """JSON takes up to thirty times its bytes when parsed: `{},{},{}` by the million is refused before it is."""
+    """Refuse JSON that has too many items by its commas, brackets and braces. Parsed, it takes up to thirty times its
+    bytes: `{},{},{}` by the million is refused before that."""
     most = _MARKS_PER_ITEM * (limits.items + 1)
     if _marks(body) > most and _marks_outside_strings(body) > most:
         require_few(limits.items + 1, limits)
@@ -93,11 +100,13 @@ def _marks(body: bytes) -> int:
 
 
 def _admit(body: bytes, parts: int, limits: Limits) -> None:
-    """What a body becomes: its text, with up to four bytes a character, twice, and an object for each part of it."""
+    """Ask for room for what a body becomes: its text, with up to four bytes a character, twice, and an object for each
+    part of it."""
     limits.admit(8 * len(body) + _PART_BYTES * parts)
 
 
 def _marks_outside_strings(body: bytes) -> int:
+    """Marks that are not part of a key: an even number of quotes lies before each, of those that are not escaped."""
     codes = body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(_CODES)
     marks = inside = 0
     for start in range(0, len(codes), _CHUNK):

@@ -2,12 +2,14 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from app.api import decoding
+from app.api.decoding import decode_events, scan_events
 from app.core.errors import BadBatch
 from app.refusals import UnsupportedMediaType
 from tests.api.decoding.bodies import (
@@ -16,6 +18,8 @@ from tests.api.decoding.bodies import (
     ENCODERS,
     JSON,
     LINES,
+    MAX_BYTES,
+    MAX_ITEMS,
     NDJSON,
     PARQUET,
     WRITERS,
@@ -91,6 +95,52 @@ def test_without_pyarrow_the_answer_says_what_to_install(content_type: str, monk
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UnsupportedMediaType, match=r"pip install 'discreet\[arrow\]'"):
         decoded(content_type, WRITERS[content_type]([("a", 1)]))
+
+
+# Scanned before, in vain
+
+_SCANNED = [JSON, NDJSON, LINES]
+
+
+@pytest.fixture
+def scans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The content types that were scanned, once for each time; every scanner gives up."""
+    scanned: list[str] = []
+
+    def scanner(content_type: str) -> Callable[[bytes, int], None]:
+        return lambda _body, _most: scanned.append(content_type)
+
+    monkeypatch.setattr(decoding, "_SCANNERS", {each: scanner(each) for each in _SCANNED})
+    return scanned
+
+
+def _decode(content_type: str, encoding: str, body: bytes, *, gave_up: bool) -> list[tuple[str, int]]:
+    return decode_events(
+        content_type, encoding, body, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, scanner_gave_up=gave_up
+    ).pairs()
+
+
+@pytest.mark.parametrize("content_type", _SCANNED)
+def test_what_a_scanner_gave_up_on_is_not_scanned_again(content_type: str, scans: list[str]) -> None:
+    events = [("é", 1), ("b", 1)]
+    body = WRITERS[content_type](events)
+    assert scan_events(content_type, "", body, max_items=MAX_ITEMS) is None
+    assert _decode(content_type, "", body, gave_up=True) == events
+    assert scans == [content_type]
+    assert _decode(content_type, "", body, gave_up=False) == events
+    assert scans == [content_type] * 2
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd", "identity"])
+@pytest.mark.parametrize("content_type", _SCANNED)
+def test_what_an_encoding_hid_from_the_scanner_is_scanned_once(
+    content_type: str, encoding: str, scans: list[str]
+) -> None:
+    body = ENCODERS[encoding](WRITERS[content_type]([("a", 1)]))
+    assert scan_events(content_type, encoding, body, max_items=MAX_ITEMS) is None
+    assert scans == []
+    assert _decode(content_type, encoding, body, gave_up=True) == [("a", 1)]
+    assert scans == [content_type]
 
 
 # NDJSON
