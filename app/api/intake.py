@@ -1,5 +1,6 @@
 """What the route of events does with a request: admit its body, read it by the sketch's rules, have it counted."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -33,8 +34,7 @@ class Upload(NamedTuple):
     """A body that is to come, with what the head of its request says of it."""
 
     body: Body
-    content_type: str
-    encoding: str
+    form: tuple[str, str]  # Content-Type and Content-Encoding
     intake: "Intake"  # which takes it in
 
 
@@ -44,8 +44,7 @@ class _Sent(NamedTuple):
     caller: Principal
     sketch: str
     idempotency_key: str | None
-    content_type: str
-    encoding: str
+    form: tuple[str, str]  # Content-Type and Content-Encoding
     content: bytes
 
 
@@ -69,7 +68,7 @@ class Intake:
                 content = await upload.body.read(self.max_body_bytes, admitted.take)
             except CutOff:
                 raise BadBatch("The body has another length than Content-Length declares.") from None
-            sent = _Sent(caller, sketch, idempotency_key, upload.content_type, upload.encoding, content)
+            sent = _Sent(caller, sketch, idempotency_key, upload.form, content)
             with suppress(ChangedRules):
                 return await self._count(sent, admitted)
             self._known_rules.forget(sketch)  # what was remembered is of another sketch of that name
@@ -83,9 +82,10 @@ class Intake:
         however long it takes to decode."""
         with self.queues.enter(sent.sketch) as place:
             rules = self._known_rules.find(sent.sketch) or await self._learn_rules(sent.sketch)
-            batch = self._scanned(rules, sent)
-            decode = partial(self._submission, rules, sent, batch, admitted)
-            small = len(sent.content) <= _READ_AT_ONCE_BYTES and not may_grow(sent.content_type, sent.encoding)
+            scanned = _can_be_scanned(rules, sent)
+            batch = scan_events(*sent.form, sent.content, max_items=self.context.max_items) if scanned else None
+            decode = partial(self._submission, rules, sent, admitted, batch, scanner_gave_up=scanned)
+            small = len(sent.content) <= _READ_AT_ONCE_BYTES and not may_grow(*sent.form)
             at_once = batch is not None or small
             submission = decode() if at_once else await self.turns.run(sent.caller.key_id, decode)
             admitted.keep(max(len(sent.content), submission.batch.nbytes))
@@ -98,26 +98,26 @@ class Intake:
         self._known_rules.put(sketch, rules)
         return rules
 
-    def _scanned(self, rules: Rules, sent: _Sent) -> Batch | None:
-        """What a scanner makes of the body on the event loop. Not where there is more to do than to scan: to take
-        fingerprints, or to check sets."""
-        if len(sent.content) > _SCANNED_AT_ONCE_BYTES or rules.fingerprints or rules.unit == "user":
-            return None
-        return scan_events(sent.content_type, sent.encoding, sent.content, max_items=self.context.max_items)
-
-    def _submission(self, rules: Rules, sent: _Sent, batch: Batch | None, admitted: Admitted) -> Submission:
-        """What the request submits, decoded where no scanner did."""
+    def _submission(
+        self, rules: Rules, sent: _Sent, admitted: Admitted, batch: Batch | None, *, scanner_gave_up: bool
+    ) -> Submission:
+        """What the request submits. The body is decoded where no scanner has made a batch of it before."""
         if batch is None:
-            decode = partial(decode_users, most_keys=rules.max_contributions) if rules.unit == "user" else decode_events
+            decode: Callable[..., Batch]
+            if rules.unit == "user":
+                decode = partial(decode_users, most_keys=rules.max_contributions)
+            else:
+                decode = partial(decode_events, scanner_gave_up=scanner_gave_up)
             batch = decode(
-                *(sent.content_type, sent.encoding, sent.content),
+                *(*sent.form, sent.content),
                 max_items=self.context.max_items,
                 max_bytes=self.max_body_bytes,
                 admit=admitted.grow,
             )
         claim = None
         if sent.idempotency_key is not None:
-            asked = b"\0".join((sent.content_type.encode(), sent.encoding.encode(), sent.content))
+            content_type, encoding = sent.form
+            asked = b"\0".join((content_type.encode(), encoding.encode(), sent.content))
             claim = sent.caller.claim("events", sent.sketch, sent.idempotency_key, asked)
         return Submission(batch, claim, sent.caller.key_id, rules.people_in(batch), rules)
 
@@ -125,3 +125,10 @@ class Intake:
         """Stop the threads, after the last request was answered."""
         self.turns.close()
         self.queues.close()
+
+
+def _can_be_scanned(rules: Rules, sent: _Sent) -> bool:
+    """Whether to scan the body on the event loop. Not where there is more to do than to scan: to take fingerprints, or
+    to check sets."""
+    plain = rules.unit == "event" and rules.fingerprints is None
+    return plain and len(sent.content) <= _SCANNED_AT_ONCE_BYTES

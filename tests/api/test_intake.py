@@ -15,7 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 from starlette.types import Message
 
-from app.api import intake
+from app.api import decoding, intake
 from app.api.decoding import decode_events, footer
 from app.core import kernel
 from app.main import Service, build_context, create_app
@@ -321,6 +321,25 @@ def test_other_bodies_are_bounded_whatever_the_name_at_the_end_of_the_path(clien
     large = b'{"k": 8, "description": "' + b"x" * 300_000 + b'"}'
     answer = client.put(path, content=large, headers={"Content-Type": "application/json"})
     assert problem(answer) == "body-too-large"
+
+
+@pytest.mark.parametrize("events", [2, 4000])
+def test_a_body_that_the_scanner_gives_up_on_is_scanned_once(
+    settings: Settings, context: Context, monkeypatch: pytest.MonkeyPatch, events: int
+) -> None:
+    """Whether it is small, and read on the event loop, or not."""
+    app = create_app(replace(settings, max_body_bytes=2**20, max_waiting_bytes=2**24), context)
+    body = json.dumps({"events": ["\u20ac"] * events}).encode()  # escaped: the scanner leaves it to the reader
+    scans: list[int] = []
+
+    def scan(content: bytes, most: int) -> None:
+        scans.append(len(content))
+
+    monkeypatch.setitem(decoding._SCANNERS, "application/json", scan)
+    assert _post(app, [body], {"content-type": "application/json"}).status == 200
+    app.intake.close()
+    assert scans == [len(body)]
+    assert books.counters(context.database) == {"\u20ac": events}
 
 
 def test_large_bodies_are_decoded_beside_the_event_loop(

@@ -9,8 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy.orm import Session
 
-from app.api import dependencies
 from app.refusals import Unauthenticated
+from app.server import callers
 from app.store import api_keys
 from app.store.tables import Table
 from app.usecases.access import Principal
@@ -176,7 +176,7 @@ def test_a_key_that_is_revoked_while_its_request_waits_changes_nothing(
 
     before = _everything(context)
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(dependencies, "authenticate", recognise_and_revoke)
+        meanwhile.setattr(callers, "authenticate", recognise_and_revoke)
         client.headers["Authorization"] = f"Bearer {made['secret']}"
         answer = OPERATIONS[name][1](client)
     assert (answer.status_code, problem(answer)) == (401, "unauthenticated")
