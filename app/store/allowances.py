@@ -18,8 +18,9 @@ from sqlalchemy.orm import Session
 
 from app.core.kernel import new_allowances
 from app.core.people import FINGERPRINT_BYTES
-from app.store.dialects import inserted
-from app.store.tables import AllowanceRow, ScopeRow, SketchRow
+from app.store.dialects import insert_if_absent
+from app.store.records import Register
+from app.store.tables import AllowanceRow, RegisterRow, SketchRow
 
 _TOGETHER = 100
 _LEVELS = 2
@@ -38,33 +39,47 @@ class HeldScope(NamedTuple):
 
 def create(session: Session, name: str, key_check: bytes) -> int:
     """A scope of this name; the one that another transaction made at the same moment, if so."""
-    inserted(session, ScopeRow, {"name": name, "key_check": key_check, "sequence": 0})
-    return session.scalars(select(ScopeRow.id).where(ScopeRow.name == name)).one()
+    insert_if_absent(session, RegisterRow, {"name": name, "key_check": key_check, "sequence": 0})
+    return session.scalars(select(RegisterRow.id).where(RegisterRow.name == name)).one()
 
 
 def any_exist(session: Session) -> bool:
     """Whether people were ever counted here, under a key that is kept outside."""
-    return session.scalar(select(ScopeRow.id).limit(1)) is not None
+    return session.scalar(select(RegisterRow.id).limit(1)) is not None
 
 
-def get(session: Session, scope_id: int) -> ScopeRow:
-    return session.get_one(ScopeRow, scope_id)
+def get(session: Session, scope_id: int) -> Register:
+    return _register(session.get_one(RegisterRow, scope_id, populate_existing=True))
+
+
+def read_all(session: Session) -> list[Register]:
+    """Every register, in the order in which they were made."""
+    query = select(RegisterRow).order_by(RegisterRow.id).execution_options(populate_existing=True)
+    return [_register(row) for row in session.scalars(query)]
+
+
+def _register(row: RegisterRow) -> Register:
+    return Register(
+        id=row.id, name=row.name, key_check=row.key_check, sequence=row.sequence, dropped=row.dropped_at is not None
+    )
 
 
 def lock(session: Session, scope_id: int) -> HeldScope:
     """Held still until the commit; its sequence as it is now, after any wait."""
-    query = select(ScopeRow.id, ScopeRow.sequence, ScopeRow.dropped_at.is_not(None)).where(ScopeRow.id == scope_id)
+    query = select(RegisterRow.id, RegisterRow.sequence, RegisterRow.dropped_at.is_not(None)).where(
+        RegisterRow.id == scope_id
+    )
     return HeldScope(*session.connection().execute(query.with_for_update()).one())
 
 
 def is_past(session: Session, scope_id: int, sequence: int) -> bool:
     """Whether what was known at this sequence is still part of the log. False where its row was put together since."""
-    query = select(AllowanceRow.sequence).where(AllowanceRow.scope_id == scope_id, AllowanceRow.sequence == sequence)
+    query = select(AllowanceRow.sequence).where(AllowanceRow.register_id == scope_id, AllowanceRow.sequence == sequence)
     return session.connection().execute(query).first() is not None
 
 
 def entries_after(session: Session, scope_id: int, sequence: int) -> Iterator[bytes]:
-    query = select(AllowanceRow.entries).where(AllowanceRow.scope_id == scope_id, AllowanceRow.sequence > sequence)
+    query = select(AllowanceRow.entries).where(AllowanceRow.register_id == scope_id, AllowanceRow.sequence > sequence)
     streamed = session.connection().execute(query.order_by(AllowanceRow.sequence).execution_options(yield_per=16))
     yield from streamed.scalars()
 
@@ -77,7 +92,7 @@ def append(session: Session, scope: HeldScope, entries: bytes) -> int:
     connection.execute(
         insert(AllowanceRow), {"scope_id": scope.id, "sequence": sequence, "level": 0, "entries": entries}
     )
-    connection.execute(update(ScopeRow).where(ScopeRow.id == scope.id).values(sequence=sequence))
+    connection.execute(update(RegisterRow).where(RegisterRow.id == scope.id).values(sequence=sequence))
     for level in range(_LEVELS):
         together = _TOGETHER ** (level + 1)
         if number % together == 0:
@@ -87,7 +102,7 @@ def append(session: Session, scope: HeldScope, entries: bytes) -> int:
 
 def _put_together(session: Session, scope_id: int, level: int, first: int) -> None:
     """The last rows of a level into one of the next, each person once; not where that would be a very large row."""
-    last = AllowanceRow.scope_id == scope_id, AllowanceRow.level == level, AllowanceRow.sequence >= first
+    last = AllowanceRow.register_id == scope_id, AllowanceRow.level == level, AllowanceRow.sequence >= first
     rows = session.connection().execute(select(AllowanceRow.sequence, AllowanceRow.entries).where(*last)).all()
     if not rows or sum(len(entries) for _, entries in rows) > _LARGEST_ROW:
         return
@@ -99,11 +114,11 @@ def _put_together(session: Session, scope_id: int, level: int, first: int) -> No
     session.connection().execute(insert(AllowanceRow), {"scope_id": scope_id, "level": level + 1, **merged})
 
 
-def faults(session: Session, scope: ScopeRow) -> list[str]:
+def faults(session: Session, scope: Register) -> list[str]:
     """What is wrong with the log of a scope: rows that are missing, cut off, or that should be gone."""
     query = select(AllowanceRow.sequence, AllowanceRow.level, func.length(AllowanceRow.entries))
-    rows = session.connection().execute(query.where(AllowanceRow.scope_id == scope.id)).all()
-    if scope.dropped_at is not None:
+    rows = session.connection().execute(query.where(AllowanceRow.register_id == scope.id)).all()
+    if scope.dropped:
         return ["its people were forgotten, and fingerprints are still there"] if rows else []
     found = []
     last = max((sequence for sequence, _, _ in rows), default=0)
@@ -134,12 +149,12 @@ def _has_hole(rows: Sequence[tuple[int, int]]) -> bool:
 
 def has_open_sketches(session: Session, scope_id: int) -> bool:
     query = select(SketchRow.id).where(
-        SketchRow.scope_id == scope_id, SketchRow.closed_at.is_(None), SketchRow.deleted_at.is_(None)
+        SketchRow.register_id == scope_id, SketchRow.closed_at.is_(None), SketchRow.deleted_at.is_(None)
     )
     return session.scalar(query.limit(1)) is not None
 
 
 def drop(session: Session, scope_id: int, now: datetime) -> None:
     """Forget the fingerprints, for good: nothing is counted in this scope any more."""
-    session.connection().execute(delete(AllowanceRow).where(AllowanceRow.scope_id == scope_id))
-    session.connection().execute(update(ScopeRow).where(ScopeRow.id == scope_id).values(dropped_at=now))
+    session.connection().execute(delete(AllowanceRow).where(AllowanceRow.register_id == scope_id))
+    session.connection().execute(update(RegisterRow).where(RegisterRow.id == scope_id).values(dropped_at=now))

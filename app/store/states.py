@@ -18,7 +18,8 @@ from app.core.sketches.stream import StreamSketch
 from app.refusals import UnknownSketch
 from app.store import parts
 from app.store.database import Database
-from app.store.tables import KeyRow, ScopeRow, SketchRow, StateRow
+from app.store.records import SketchRecord
+from app.store.tables import KeyRow, RegisterRow, SketchRow, StateRow
 
 
 class Held(NamedTuple):
@@ -51,11 +52,11 @@ _MOST_KEYS = 20  # in a statement that names them one by one
 
 _HELD = (
     select(
-        *(StateRow.sketch_id, StateRow.token, StateRow.closed, SketchRow.scope_id, SketchRow.universe.is_not(None)),
-        *(SketchRow.unit, SketchRow.max_contributions, ScopeRow.name, ScopeRow.key_check),
+        *(StateRow.sketch_id, StateRow.token, StateRow.closed, SketchRow.register_id, SketchRow.universe.is_not(None)),
+        *(SketchRow.unit, SketchRow.max_contributions, RegisterRow.name, RegisterRow.key_check),
     )
     .join(SketchRow, SketchRow.id == StateRow.sketch_id)
-    .join(ScopeRow, ScopeRow.id == SketchRow.scope_id, isouter=True)
+    .join(RegisterRow, RegisterRow.id == SketchRow.register_id, isouter=True)
     .where(SketchRow.name == bindparam("name"))
     .with_for_update(of=StateRow)
 )
@@ -67,10 +68,10 @@ _WRITE = (
 )
 
 
-def create(session: Session, row: SketchRow) -> None:
+def create(session: Session, row: SketchRecord) -> None:
     """Empty; a stream with an eviction order of its own."""
-    order = Order(secrets.token_bytes(SECRET_BYTES))
-    empty = StreamSketch.empty(row.k, order) if row.family == "stream" else CompactSketch.empty(row.k)
+    k, order = row.parameters.k, Order(secrets.token_bytes(SECRET_BYTES))
+    empty = StreamSketch.empty(k, order) if row.family == "stream" else CompactSketch.empty(k)
     session.add(StateRow(sketch_id=row.id, token=0, state=b""))
     session.flush()
     save(session, row, empty)
@@ -144,7 +145,7 @@ def _swap(keys: int) -> Update:
     return _WRITE.where(StateRow.sketch_id == free.scalar_subquery(), all_valid)
 
 
-def load(session: Session, row: SketchRow, *, for_update: bool) -> Sketch:
+def load(session: Session, row: SketchRecord, *, for_update: bool) -> Sketch:
     """The private counters. Writers lock the row, so that concurrent changes queue and none is lost."""
     if for_update:
         _hold(session, row.id)
@@ -166,7 +167,7 @@ def decoded(stored: bytes) -> Sketch:
         raise RuntimeError("the stored state of a sketch is damaged") from error
 
 
-def save(session: Session, row: SketchRow, sketch: Sketch) -> None:
+def save(session: Session, row: SketchRecord, sketch: Sketch) -> None:
     write(session, row.id, state.by_column(state.encode(sketch)), over=None)
 
 
@@ -175,7 +176,7 @@ def close(session: Session, held: Held) -> None:
     session.connection().execute(update(StateRow).where(StateRow.sketch_id == held.sketch_id).values(closed=True))
 
 
-def erase(session: Session, row: SketchRow) -> None:
+def erase(session: Session, row: SketchRecord) -> None:
     _hold(session, row.id)
     parts.erase_further(session, row.id)
     session.connection().execute(delete(StateRow).where(StateRow.sketch_id == row.id))

@@ -37,17 +37,18 @@ def create_scope(context: Context, session: Session, name: str) -> int:
 def bounds_of(context: Context, name: str) -> Bounds:
     """Those of a sketch, deleted or not."""
     with context.database.reading() as session:
-        row = sketches.get(session, name)
-        if row.scope_id is None:
-            return Bounds(Rules(row.unit, row.max_contributions), None)
-        scope = allowances.get(session, row.scope_id)
+        sketch = sketches.get(session, name)
+        unit, most = sketch.parameters.unit, sketch.parameters.max_contributions
+        if sketch.register_id is None:
+            return Bounds(Rules(unit, most), None)
+        scope = allowances.get(session, sketch.register_id)
     fingerprints = Fingerprints(context.user_key.kept, scope.name)
     if fingerprints.check != scope.key_check:
         raise WrongUserKey(
             "The people of this sketch were counted under another user key, so nothing can be added. Start the server "
             "with the DISCREET_USER_KEY, or the key file, that it had then."
         )
-    return Bounds(Rules(row.unit, row.max_contributions, scope.name, scope.key_check), fingerprints)
+    return Bounds(Rules(unit, most, scope.name, scope.key_check), fingerprints)
 
 
 class Used:

@@ -209,7 +209,7 @@ def _outdated(one: Submission, held: Held | None) -> Refusal | None:
 
 
 def _universe(session: Session, name: str) -> Universe | None:
-    return sketches.universe(sketches.get(session, name))
+    return sketches.get(session, name).parameters.universe
 
 
 def _foreign(batch: Batch, universe: Universe | None) -> Refusal | None:
