@@ -11,11 +11,12 @@ from sqlalchemy import func, select
 from app.api.decoding import decode_events, decode_users
 from app.core.ledger.budget import Budget
 from app.core.people import Enforcement, Fingerprints, Unit
+from app.core.sketches.parameters import SketchParameters
 from app.main import build_context
 from app.settings import Settings
 from app.store import allowances, sketches
 from app.store.migrate import migrate
-from app.store.tables import AllowanceRow, ScopeRow
+from app.store.tables import AllowanceRow
 from app.usecases.context import Context
 from app.usecases.ingest.count import count_submissions
 from app.usecases.ingest.people import rules_of
@@ -102,13 +103,13 @@ class _Bench:
     def _make_known(self) -> int:
         """Write the log as earlier batches would have left it; gives its size in bytes."""
         with self.context.database.writing() as session:
-            scope_id = sketches.get(session, "enforced").scope_id
-            assert scope_id is not None
-            prints = Fingerprints(self.context.user_key.value, session.get_one(ScopeRow, scope_id).name)
+            register_id = sketches.get(session, "enforced").register_id
+            assert register_id is not None
+            prints = Fingerprints(self.context.user_key.value, allowances.get(session, register_id).name)
             for start in range(0, _KNOWN, _ROW):
                 known = prints.of([f"user-{at:08}".encode() for at in range(start, start + _ROW)])
                 entries = b"".join(known[at : at + 12] + _USED_ONCE for at in range(0, len(known), 12))
-                allowances.append(session, allowances.lock(session, scope_id), entries)
+                allowances.append(session, allowances.lock(session, register_id), entries)
         with self.context.database.reading() as session:
             return session.scalar(select(func.sum(func.length(AllowanceRow.entries)))) or 0
 
@@ -130,13 +131,8 @@ class _Bench:
 
 def _spec(unit: Unit, most: int, enforcement: Enforcement) -> SketchSpec:
     return SketchSpec(
-        k=1024,
-        unit=unit,
-        max_contributions=most,
+        SketchParameters(k=1024, unit=unit, max_contributions=most, enforcement=enforcement),
         ledger=OwnBudget(Budget(10**9, 10**12), "basic"),
-        description="",
-        universe=None,
-        enforcement=enforcement,
     )
 
 

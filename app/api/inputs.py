@@ -18,12 +18,12 @@ from app.api.decoding.items import key_fault
 from app.core.comparison import MOST_CONTRIBUTIONS
 from app.core.ledger.budget import Budget, Cost
 from app.core.people import Enforcement, Unit
+from app.core.sketches.parameters import Contributions, SketchParameters
 from app.core.sketches.stream import MAX_K
 from app.core.sketches.universe import MAX_SIZE, Universe, of_range, of_values
 from app.usecases.access import Scope
-from app.usecases.manage_ledgers import Contributions
 from app.usecases.manage_sketches import OwnBudget, SketchSpec
-from app.usecases.plan_release import Parameters, Terms
+from app.usecases.plan_release import Terms
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,99}$"
 
@@ -220,15 +220,14 @@ class SketchIn(Input):
 
     def spec(self) -> SketchSpec:
         own = OwnBudget(self.budget.total(), self.budget.accountant) if self.budget else None
-        return SketchSpec(
+        parameters = SketchParameters(
             k=self.k,
             unit=self.unit,
             max_contributions=self.max_contributions,
             enforcement=self.enforcement or self._usual_enforcement(),
-            ledger=own or self.ledger or "",
-            description=self.description,
             universe=self.universe.universe() if self.universe else None,
         )
+        return SketchSpec(parameters, ledger=own or self.ledger or "", description=self.description)
 
     def _usual_enforcement(self) -> Enforcement:
         return "enforced" if self.unit == "user" or self.max_contributions > 1 else "declared"
@@ -263,12 +262,13 @@ class ParametersPlanIn(PlanIn):
         None, description="How many keys are possible, where that is known", examples=[1_000_000]
     )
 
-    def parameters(self) -> Parameters:
-        return Parameters(
+    def parameters(self) -> SketchParameters:
+        """Of a universe only the size matters to a plan, so any universe of that size stands for it."""
+        return SketchParameters(
             k=self.k,
             unit=self.unit,
             max_contributions=self.max_contributions,
-            universe_size=self.universe_size,
+            universe=of_range(1, self.universe_size) if self.universe_size else None,
         )
 
 

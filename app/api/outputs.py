@@ -14,11 +14,11 @@ from pydantic.json_schema import SkipJsonSchema
 from app.core.comparison import Comparison
 from app.core.histogram import Snapshot
 from app.core.ledger.budget import Budget
+from app.core.ledger.chain import ChainedEntry
 from app.core.planner import Offer
 from app.usecases.manage_api_keys import KeyView, NewKey
-from app.usecases.manage_ledgers import EntryView, LedgerView
-from app.usecases.manage_sketches import SketchView
 from app.usecases.plan_release import Plan
+from app.usecases.views import LedgerView, SketchView
 
 T = TypeVar("T")
 
@@ -125,7 +125,7 @@ class EntryOut(BaseModel):
     hash: str = Field(description="SHA-256 in hex over this entry, what it rests on and the hash of the one before")
 
     @classmethod
-    def of(cls, view: EntryView) -> "EntryOut":
+    def of(cls, view: ChainedEntry) -> "EntryOut":
         entry = view.entry
         return cls(
             number=entry.sequence,
@@ -173,13 +173,13 @@ class SketchOut(BaseModel):
     def of(cls, sketch: SketchView) -> "SketchOut":
         return cls(
             name=sketch.name,
-            k=sketch.k,
-            unit=sketch.unit,
-            max_contributions=sketch.max_contributions,
-            enforcement=sketch.enforcement,
+            k=sketch.parameters.k,
+            unit=sketch.parameters.unit,
+            max_contributions=sketch.parameters.max_contributions,
+            enforcement=sketch.parameters.enforcement,
             description=sketch.description,
             family=sketch.family,
-            universe_size=sketch.universe_size,
+            universe_size=sketch.parameters.universe_size,
             ledger=LedgerOut.of(sketch.ledger),
             ledgers=sketch.ledgers,
             ledger_count=sketch.ledger_count,

@@ -5,7 +5,6 @@ Only names are told, and what does not fit; nothing of what the data say.
 
 from collections.abc import Iterator
 
-from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from app.core.errors import BadState
@@ -15,56 +14,51 @@ from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
 from app.doctor.finding import Finding
-from app.store import allowances, parts, states
-from app.store.tables import ScopeRow, SketchRow, StateRow
+from app.store import allowances, parts, sketches, states
+from app.store.sketches import SketchOutline
 
 _FAMILIES: dict[type[Sketch], str] = {StreamSketch: "stream", CompactSketch: "compact", SummedSketch: "summed"}
 _RESTORE = "Find out who wrote to the database, and restore a backup."
 
 
 def data_findings(session: Session) -> Iterator[Finding]:
+    """What is wrong with the data of sketches and with the logs of registers, or that nothing is."""
     broken = [Finding("problem", "sketches", f"{name}: {fault}.", _RESTORE) for name, fault in _state_faults(session)]
     yield from broken or [Finding("ok", "sketches", "Their data are complete and can be read.")]
-    holes = [Finding("problem", "people", f"{name}: {fault}.", _RESTORE) for name, fault in _scope_faults(session)]
+    holes = [Finding("problem", "people", f"{name}: {fault}.", _RESTORE) for name, fault in _register_faults(session)]
     yield from holes or [Finding("ok", "people", "What they have used of their allowances is complete.")]
 
 
 def _state_faults(session: Session) -> Iterator[tuple[str, str]]:
     """Sketch by sketch, because each may be large."""
-    for row in session.scalars(select(SketchRow).order_by(SketchRow.name)):
-        fault = _fault_of_deleted(session, row) if row.deleted_at else _fault_of(session, row)
+    for sketch in sketches.outlines(session):
+        fault = _fault_of_deleted(session, sketch) if sketch.is_deleted else _fault_of(session, sketch)
         if fault:
-            yield row.name, fault
+            yield sketch.name, fault
 
 
-def _fault_of_deleted(session: Session, row: SketchRow) -> str | None:
-    return None if states.read(session, row.id) is None else "it was deleted, and its data are still there"
+def _fault_of_deleted(session: Session, sketch: SketchOutline) -> str | None:
+    return None if states.read(session, sketch.id) is None else "it was deleted, and its data are still there"
 
 
-def _fault_of(session: Session, row: SketchRow) -> str | None:
-    stored = states.read(session, row.id)
+def _fault_of(session: Session, sketch: SketchOutline) -> str | None:
+    stored = states.read(session, sketch.id)
     if stored is None:
         return "its data are missing"
     try:
-        sketch = state.decode(state.by_slot(stored))
+        found = state.decode(state.by_slot(stored))
     except BadState:
         return "its data are damaged or incomplete"
-    if not parts.are_complete(session, row.id):
+    if not parts.are_complete(session, sketch.id):
         return "a part of its data is missing"
-    sources = sketch.sources if isinstance(sketch, SummedSketch) else 1
-    if (_FAMILIES[type(sketch)], sketch.k, sources) != (row.family, row.k, row.sources):
+    sources = found.sources if isinstance(found, SummedSketch) else 1
+    if (_FAMILIES[type(found)], found.k, sources) != (sketch.family, sketch.k, sketch.sources):
         return "its data are of another family, k or number of sources than its parameters say"
-    closed = session.scalars(select(StateRow.closed).where(StateRow.sketch_id == row.id)).one()
-    return None if closed == (row.closed_at is not None) else "it is closed in one place and open in another"
+    return None if sketch.state_is_closed == sketch.is_closed else "it is closed in one place and open in another"
 
 
-def _scope_faults(session: Session) -> Iterator[tuple[str, str]]:
-    open_sketches = select(func.count()).where(
-        SketchRow.scope_id == ScopeRow.id, SketchRow.closed_at.is_(None), SketchRow.deleted_at.is_(None)
-    )
-    for scope, takes_events in session.execute(
-        select(ScopeRow, open_sketches.scalar_subquery() > 0).order_by(ScopeRow.name)
-    ):
-        if scope.dropped_at is not None and takes_events:
-            yield scope.name, "its people were forgotten, and a sketch of it still takes events"
-        yield from ((scope.name, fault) for fault in allowances.faults(session, scope))
+def _register_faults(session: Session) -> Iterator[tuple[str, str]]:
+    for register in sorted(allowances.read_all(session), key=lambda register: register.name):
+        if register.dropped and allowances.has_open_sketches(session, register.id):
+            yield register.name, "its people were forgotten, and a sketch of it still takes events"
+        yield from ((register.name, fault) for fault in allowances.faults(session, register))

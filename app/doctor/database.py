@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from sqlite3 import Error as SqliteError
 
-from sqlalchemy import func, select, text
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -15,8 +15,7 @@ from app.doctor.machine import sqlite_path
 from app.main import build_context
 from app.refusals import Unavailable, WrongUserKey
 from app.settings import Settings
-from app.store import migrate
-from app.store.tables import EntryRow, ScopeRow
+from app.store import allowances, entries, migrate
 from app.usecases.audit_ledger import verify_ledgers
 from app.usecases.context import Context
 
@@ -31,6 +30,7 @@ _STORED = (
 
 
 def database_findings(settings: Settings) -> Iterator[Finding]:
+    """What can be said of the database; where it does not answer, that alone."""
     sqlite = sqlite_path(settings)
     if sqlite and not sqlite.exists():
         yield Finding("warning", "database", f"{sqlite} does not exist yet.", "`discreet serve` makes it.")
@@ -175,7 +175,7 @@ def _storage(session: Session) -> Iterator[Finding]:
 
 def _clock(session: Session, *, postgresql: bool) -> Finding:
     now = datetime.now(UTC)
-    last = session.scalar(select(func.max(EntryRow.created_at)))
+    last = entries.newest_moment(session)
     if last is not None and last > now + timedelta(seconds=_CLOCK_SECONDS):
         return Finding("warning", "clock", "A ledger has an entry from the future.", "Set the clock, with NTP.")
     if postgresql:
@@ -189,9 +189,9 @@ def _clock(session: Session, *, postgresql: bool) -> Finding:
 
 def _user_key(session: Session, context: Context, settings: Settings) -> Finding:
     """Never made here: a new one would not be that of the people already counted."""
-    scopes = list(session.scalars(select(ScopeRow).order_by(ScopeRow.id)))
+    registers = allowances.read_all(session)
     if not settings.user_key and not settings.user_key_path.exists():
-        if not scopes:
+        if not registers:
             return Finding("ok", "user key", "None is needed yet; the first sketch that counts people makes one.")
         return Finding(
             "problem",
@@ -207,8 +207,8 @@ def _user_key(session: Session, context: Context, settings: Settings) -> Finding
         return Finding(
             "problem", "user key", f"{settings.user_key_path} is emptied or damaged.", "Put it back from your copy."
         )
-    counting = [scope for scope in scopes if scope.dropped_at is None]
-    other = [scope.name for scope in counting if Fingerprints(key, scope.name).check != scope.key_check]
+    counting = [register for register in registers if not register.dropped]
+    other = [each.name for each in counting if Fingerprints(key, each.name).check != each.key_check]
     if other:
         return Finding(
             "problem",

@@ -8,6 +8,8 @@ Level = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """One thing that was examined: how it is, and what to do about it."""
+
     level: Level
     subject: str
     words: str

@@ -15,6 +15,7 @@ _FEW_BYTES, _TOO_FEW_BYTES = 1024 * _MEBIBYTE, 100 * _MEBIBYTE
 
 
 def machine_findings(settings: Settings) -> Iterator[Finding]:
+    """What can be said of settings, machine and files, without the database."""
     yield from _settings(settings)
     yield from _machine(settings)
     yield from _files(settings)
@@ -93,6 +94,7 @@ def _private(subject: str, path: Path, wanted: int) -> Iterator[Finding]:
 
 
 def sqlite_path(settings: Settings) -> Path | None:
+    """The file of a SQLite database; None for PostgreSQL."""
     if not settings.database_url.startswith("sqlite:///"):
         return None
     return Path(settings.database_url.removeprefix("sqlite:///").partition("?")[0])

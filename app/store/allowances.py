@@ -18,8 +18,9 @@ from sqlalchemy.orm import Session
 
 from app.core.kernel import new_allowances
 from app.core.people import FINGERPRINT_BYTES
-from app.store.dialects import inserted
-from app.store.tables import AllowanceRow, ScopeRow, SketchRow
+from app.store.dialects import insert_if_absent
+from app.store.records import Register
+from app.store.tables import AllowanceRow, RegisterRow, SketchRow
 
 _TOGETHER = 100
 _LEVELS = 2
@@ -38,35 +39,53 @@ class HeldRegister(NamedTuple):
 
 def create(session: Session, name: str, key_check: bytes) -> int:
     """Make a register of this name, unless another transaction made it at the same moment; its id."""
-    inserted(session, ScopeRow, {"name": name, "key_check": key_check, "sequence": 0})
-    return session.scalars(select(ScopeRow.id).where(ScopeRow.name == name)).one()
+    insert_if_absent(session, RegisterRow, {"name": name, "key_check": key_check, "sequence": 0})
+    return session.scalars(select(RegisterRow.id).where(RegisterRow.name == name)).one()
 
 
 def any_exist(session: Session) -> bool:
     """Whether people were ever counted here, under a key that is kept outside."""
-    return session.scalar(select(ScopeRow.id).limit(1)) is not None
+    return session.scalar(select(RegisterRow.id).limit(1)) is not None
 
 
-def get(session: Session, register_id: int) -> ScopeRow:
+def get(session: Session, register_id: int) -> Register:
     """The register of this id, which exists."""
-    return session.get_one(ScopeRow, register_id)
+    return _register(session.get_one(RegisterRow, register_id, populate_existing=True))
+
+
+def read_all(session: Session) -> list[Register]:
+    """Every register, in the order in which they were made."""
+    query = select(RegisterRow).order_by(RegisterRow.id).execution_options(populate_existing=True)
+    return [_register(row) for row in session.scalars(query)]
+
+
+def _register(row: RegisterRow) -> Register:
+    return Register(
+        id=row.id, name=row.name, key_check=row.key_check, sequence=row.sequence, dropped=row.dropped_at is not None
+    )
 
 
 def lock(session: Session, register_id: int) -> HeldRegister:
     """Lock the register until the commit; its sequence is as it is now, after any wait."""
-    query = select(ScopeRow.id, ScopeRow.sequence, ScopeRow.dropped_at.is_not(None)).where(ScopeRow.id == register_id)
+    query = select(RegisterRow.id, RegisterRow.sequence, RegisterRow.dropped_at.is_not(None)).where(
+        RegisterRow.id == register_id
+    )
     return HeldRegister(*session.connection().execute(query.with_for_update()).one())
 
 
 def is_past(session: Session, register_id: int, sequence: int) -> bool:
     """Whether what was known at this sequence is still part of the log. False where its row was put together since."""
-    query = select(AllowanceRow.sequence).where(AllowanceRow.scope_id == register_id, AllowanceRow.sequence == sequence)
+    query = select(AllowanceRow.sequence).where(
+        AllowanceRow.register_id == register_id, AllowanceRow.sequence == sequence
+    )
     return session.connection().execute(query).first() is not None
 
 
 def entries_after(session: Session, register_id: int, sequence: int) -> Iterator[bytes]:
     """The rows of the log that were written after this sequence, in order."""
-    query = select(AllowanceRow.entries).where(AllowanceRow.scope_id == register_id, AllowanceRow.sequence > sequence)
+    query = select(AllowanceRow.entries).where(
+        AllowanceRow.register_id == register_id, AllowanceRow.sequence > sequence
+    )
     streamed = session.connection().execute(query.order_by(AllowanceRow.sequence).execution_options(yield_per=16))
     yield from streamed.scalars()
 
@@ -79,7 +98,7 @@ def append(session: Session, register: HeldRegister, entries: bytes) -> int:
     connection.execute(
         insert(AllowanceRow), {"scope_id": register.id, "sequence": sequence, "level": 0, "entries": entries}
     )
-    connection.execute(update(ScopeRow).where(ScopeRow.id == register.id).values(sequence=sequence))
+    connection.execute(update(RegisterRow).where(RegisterRow.id == register.id).values(sequence=sequence))
     for level in range(_LEVELS):
         together = _TOGETHER ** (level + 1)
         if number % together == 0:
@@ -89,7 +108,7 @@ def append(session: Session, register: HeldRegister, entries: bytes) -> int:
 
 def _put_together(session: Session, register_id: int, level: int, first: int) -> None:
     """The last rows of a level into one of the next, each person once; not where that would be a very large row."""
-    last = AllowanceRow.scope_id == register_id, AllowanceRow.level == level, AllowanceRow.sequence >= first
+    last = AllowanceRow.register_id == register_id, AllowanceRow.level == level, AllowanceRow.sequence >= first
     rows = session.connection().execute(select(AllowanceRow.sequence, AllowanceRow.entries).where(*last)).all()
     if not rows or sum(len(entries) for _, entries in rows) > _LARGEST_ROW:
         return
@@ -101,11 +120,11 @@ def _put_together(session: Session, register_id: int, level: int, first: int) ->
     session.connection().execute(insert(AllowanceRow), {"scope_id": register_id, "level": level + 1, **merged})
 
 
-def faults(session: Session, register: ScopeRow) -> list[str]:
+def faults(session: Session, register: Register) -> list[str]:
     """What is wrong with the log of a register: rows that are missing, cut off, or that should be gone."""
     query = select(AllowanceRow.sequence, AllowanceRow.level, func.length(AllowanceRow.entries))
-    rows = session.connection().execute(query.where(AllowanceRow.scope_id == register.id)).all()
-    if register.dropped_at is not None:
+    rows = session.connection().execute(query.where(AllowanceRow.register_id == register.id)).all()
+    if register.dropped:
         return ["its people were forgotten, and fingerprints are still there"] if rows else []
     found = []
     last = max((sequence for sequence, _, _ in rows), default=0)
@@ -137,12 +156,12 @@ def _has_hole(rows: Sequence[tuple[int, int]]) -> bool:
 def has_open_sketches(session: Session, register_id: int) -> bool:
     """Whether a sketch of the register still takes events."""
     query = select(SketchRow.id).where(
-        SketchRow.scope_id == register_id, SketchRow.closed_at.is_(None), SketchRow.deleted_at.is_(None)
+        SketchRow.register_id == register_id, SketchRow.closed_at.is_(None), SketchRow.deleted_at.is_(None)
     )
     return session.scalar(query.limit(1)) is not None
 
 
 def drop(session: Session, register_id: int, now: datetime) -> None:
     """Forget the fingerprints, for good: nothing is counted in this register any more."""
-    session.connection().execute(delete(AllowanceRow).where(AllowanceRow.scope_id == register_id))
-    session.connection().execute(update(ScopeRow).where(ScopeRow.id == register_id).values(dropped_at=now))
+    session.connection().execute(delete(AllowanceRow).where(AllowanceRow.register_id == register_id))
+    session.connection().execute(update(RegisterRow).where(RegisterRow.id == register_id).values(dropped_at=now))

@@ -1,54 +1,73 @@
 """API keys."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from dataclasses import asdict
 from datetime import datetime
 
-from sqlalchemy import exists, select
+from sqlalchemy import Select, exists, insert, select, update
 from sqlalchemy.orm import Session
 
 from app.refusals import UnknownApiKey
+from app.store.records import ApiKeyRecord
 from app.store.tables import KeyRow
 
 
-def add(session: Session, row: KeyRow) -> None:
-    session.add(row)
-    session.flush()
+def add(session: Session, api_key: ApiKeyRecord) -> None:
+    """Store a new API key."""
+    session.connection().execute(insert(KeyRow), asdict(api_key))
 
 
 def any_exist(session: Session) -> bool:
+    """Whether there is an API key, revoked or not."""
     return bool(session.scalar(select(exists().select_from(KeyRow))))
 
 
-def find(session: Session, key_id: str) -> KeyRow | None:
-    return session.get(KeyRow, key_id)
+def find(session: Session, api_key_id: str) -> ApiKeyRecord | None:
+    """The API key of this id, revoked or not; None where there is none."""
+    found = _read(session, select(KeyRow).where(KeyRow.id == api_key_id))
+    return found[0] if found else None
 
 
-def revoked(session: Session, key_ids: Collection[str]) -> set[str]:
-    """Those of the keys that are revoked, or not there: the database may have been put back to an earlier day."""
-    query = select(KeyRow.id).where(KeyRow.id.in_(key_ids), KeyRow.revoked_at.is_(None))
-    return set(key_ids) - set(session.connection().execute(query).scalars())
+def revoked(session: Session, api_key_ids: Collection[str]) -> set[str]:
+    """Those of the API keys that are revoked, or not there: the database may have been put back to an earlier day."""
+    query = select(KeyRow.id).where(KeyRow.id.in_(api_key_ids), KeyRow.revoked_at.is_(None))
+    return set(api_key_ids) - set(session.connection().execute(query).scalars())
 
 
-def page(session: Session, after: str, limit: int) -> Sequence[KeyRow]:
-    return session.scalars(select(KeyRow).where(KeyRow.id > after).order_by(KeyRow.id).limit(limit)).all()
+def page(session: Session, after: str, limit: int) -> list[ApiKeyRecord]:
+    """The first API keys after this id, revoked ones too, in the order of their ids."""
+    return _read(session, select(KeyRow).where(KeyRow.id > after).order_by(KeyRow.id).limit(limit))
 
 
-def hold_valid(session: Session, key_id: str) -> bool:
-    """Whether the key is not revoked; it then stays so until the commit, because whoever revokes it waits for us."""
-    query = select(KeyRow.id).where(KeyRow.id == key_id, KeyRow.revoked_at.is_(None)).with_for_update(read=True)
+def hold_valid(session: Session, api_key_id: str) -> bool:
+    """Whether the API key is valid; then it stays so until the commit, because whoever revokes it waits for us."""
+    query = select(KeyRow.id).where(KeyRow.id == api_key_id, KeyRow.revoked_at.is_(None)).with_for_update(read=True)
     return session.connection().execute(query).first() is not None
 
 
-def lock(session: Session, key_ids: Collection[str]) -> dict[str, KeyRow]:
-    """The keys, held until the commit, in the order of their ids, so that two callers cannot wait for each other."""
-    query = select(KeyRow).where(KeyRow.id.in_(key_ids)).order_by(KeyRow.id)
-    rows = session.scalars(query.with_for_update().execution_options(populate_existing=True))
-    return {row.id: row for row in rows}
+def lock(session: Session, api_key_ids: Collection[str]) -> dict[str, ApiKeyRecord]:
+    """The API keys, held until the commit, in the order of their ids, so that no two callers wait for each other."""
+    query = select(KeyRow).where(KeyRow.id.in_(api_key_ids)).order_by(KeyRow.id)
+    return {api_key.id: api_key for api_key in _read(session, query.with_for_update())}
 
 
-def revoke(session: Session, row: KeyRow | None, now: datetime) -> None:
-    """Revoke the locked key."""
-    if row is None or row.revoked_at is not None:
+def revoke(session: Session, api_key: ApiKeyRecord | None, now: datetime) -> None:
+    """Revoke the locked API key; UnknownApiKey where there is none, or it is revoked already."""
+    if api_key is None or api_key.revoked_at is not None:
         raise UnknownApiKey("There is no such key, or it is revoked already.")
-    row.revoked_at = now
-    session.flush()
+    session.connection().execute(update(KeyRow).where(KeyRow.id == api_key.id).values(revoked_at=now))
+
+
+def _read(session: Session, query: Select[KeyRow]) -> list[ApiKeyRecord]:
+    return [
+        ApiKeyRecord(
+            id=row.id,
+            name=row.name,
+            secret_hash=row.secret_hash,
+            scopes=row.scopes,
+            sketches=row.sketches,
+            created_at=row.created_at,
+            revoked_at=row.revoked_at,
+        )
+        for row in session.scalars(query.execution_options(populate_existing=True))
+    ]

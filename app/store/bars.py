@@ -45,26 +45,26 @@ def _pieces(bars: Iterable[Bar]) -> Iterator[list[Bar]]:
 
 
 def add(session: Session, prepared: Sequence[dict[str, object]]) -> None:
-    """What `rows` gave, after the row of the snapshot."""
+    """Store what `rows` gave, after the row of the snapshot."""
     if prepared:
         session.connection().execute(insert(BarsRow), prepared)
 
 
 def counts(session: Session, snapshot_id: str) -> dict[int, list[int]]:
-    """All counts, by the number of their row."""
+    """All counts of the snapshot, by the number of the row that holds them."""
     query = select(BarsRow.number, BarsRow.counts).where(BarsRow.snapshot_id == snapshot_id).order_by(BarsRow.number)
     return {number: values for number, values in session.execute(query).all()}  # noqa: C416  # for the types
 
 
 def numbers(session: Session, snapshot_id: str) -> list[int]:
-    """Of its rows, in key order."""
+    """The numbers of the rows that hold the bars of the snapshot, in key order."""
     return list(
         session.scalars(select(BarsRow.number).where(BarsRow.snapshot_id == snapshot_id).order_by(BarsRow.number))
     )
 
 
 def read(session: Session, snapshot_id: str, number: int) -> list[Bar]:
-    """The bars of one row."""
+    """The bars of one row of the snapshot, in key order."""
     query = select(BarsRow.counts, BarsRow.lows, BarsRow.highs, BarsRow.key_lengths, BarsRow.keys)
     values, lows, highs, lengths, keys = session.execute(
         query.where(BarsRow.snapshot_id == snapshot_id, BarsRow.number == number)

@@ -15,13 +15,13 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from app.refusals import IdempotencyKeyReused
-from app.store.dialects import inserted
+from app.store.dialects import insert_if_absent
 from app.store.tables import RequestRow
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`key` tells which request is meant, `fingerprint` what was asked.
+    """What a request stakes under its idempotency key: `key` tells which request it is, `fingerprint` what it asks.
 
     The secret is in neither the database nor another caller's hands. So a dump of the database gives no way to
     test a guess about a batch, and neither does sending the guess under somebody else's idempotency key.
@@ -32,8 +32,16 @@ class Claim:
 
     @classmethod
     def of(cls, *, secret: str, operation: str, target: str, key: str, content: bytes) -> Self:
+        """The claim of a request with this idempotency key `key`, under the caller's API key `secret`."""
         request = [operation.encode(), target.encode(), key.encode()]
         return cls(_keyed(secret, [b"claim", *request]), _keyed(secret, [b"request", *request, content]))
+
+
+@dataclass(frozen=True, slots=True)
+class Staked:
+    """A claim that was staked before, and what came of it."""
+
+    snapshot_id: str | None  # of a release, once it was made
 
 
 def _keyed(secret: str, parts: list[bytes]) -> bytes:
@@ -43,13 +51,13 @@ def _keyed(secret: str, parts: list[bytes]) -> bytes:
     return digest.digest()
 
 
-def claim(session: Session, claim: Claim, now: datetime) -> RequestRow | None:
-    """Take the key, and answer None; or answer the earlier request that holds it.
+def stake(session: Session, claim: Claim, now: datetime) -> Staked | None:
+    """Stake the claim and answer None, or answer what an earlier request staked under the same idempotency key.
 
     A second request with this idempotency key waits here for the first.
     """
     values = {"claim": claim.key, "fingerprint": claim.fingerprint, "created_at": now}
-    if inserted(session, RequestRow, values):
+    if insert_if_absent(session, RequestRow, values):
         return None
     earlier = find(session, claim)
     if earlier is None:
@@ -57,21 +65,26 @@ def claim(session: Session, claim: Claim, now: datetime) -> RequestRow | None:
     return earlier
 
 
-def find(session: Session, claim: Claim) -> RequestRow | None:
-    """The earlier request that holds the key, if there is one; IdempotencyKeyReused if it asked for something else."""
-    earlier = session.scalar(select(RequestRow).where(RequestRow.claim == claim.key))
-    if earlier is not None:
-        require_same(claim, earlier.fingerprint)
-    return earlier
+def find(session: Session, claim: Claim) -> Staked | None:
+    """What an earlier request staked under the same idempotency key, if one did; IdempotencyKeyReused if it asked for
+    something else."""
+    query = select(RequestRow.fingerprint, RequestRow.snapshot_id).where(RequestRow.claim == claim.key)
+    earlier = session.connection().execute(query).one_or_none()
+    if earlier is None:
+        return None
+    fingerprint, snapshot_id = earlier
+    require_same(claim, fingerprint)
+    return Staked(snapshot_id)
 
 
 def require_same(claim: Claim, earlier_fingerprint: bytes) -> None:
+    """IdempotencyKeyReused where the earlier request under the same idempotency key was another one."""
     if not compare_digest(earlier_fingerprint, claim.fingerprint):
         raise IdempotencyKeyReused("Send a retry exactly as the first request was, or use a new Idempotency-Key.")
 
 
 def fingerprints(session: Session, claims: Collection[Claim]) -> dict[bytes, bytes]:
-    """Those of the claims that were staked before, by key: what was asked then."""
+    """What was asked before under the keys of these claims: the fingerprints of those that were staked."""
     query = select(RequestRow.claim, RequestRow.fingerprint).where(RequestRow.claim.in_([one.key for one in claims]))
     return {key: fingerprint for key, fingerprint in session.connection().execute(query)}  # noqa: C416
 

@@ -1,33 +1,50 @@
-"""Ledgers and their entries. Every change of a ledger goes through `_append`, together with its entry."""
+"""Ledgers. Every change of a ledger goes through `_append`, together with its entry (`store/entries.py`)."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from sqlalchemy import Select, Text, case, cast, select, update
+from sqlalchemy import Select, bindparam, select, update
 from sqlalchemy.orm import Session
 
-from app.core.ledger.account import Account
-from app.core.ledger.accountants import ACCOUNTANTS, Accountant, Price
+from app.core.ledger.accountants import Price
+from app.core.ledger.basis import ledger_basis
 from app.core.ledger.budget import Budget
-from app.core.ledger.chain import START, Entry
-from app.core.mechanisms import gshm
-from app.core.people import Unit
+from app.core.ledger.chain import START, ChainedEntry, Entry
 from app.core.planner import Offer
+from app.core.sketches.parameters import Contributions
 from app.refusals import Unavailable, UnknownLedger
-from app.store.dialects import inserted, like, moment
-from app.store.tables import EntryRow, LedgerRow, LineageRow
+from app.store import entries
+from app.store.dialects import insert_if_absent, like, moment
+from app.store.records import LedgerRecord
+from app.store.tables import LedgerRow, LineageRow
 
-_AT_ONCE = 1000  # entries of a report in memory
-
-Contributions = tuple[Unit, int]  # the most that one person contributes to all sketches of a ledger
+_MOVE = (
+    update(LedgerRow)
+    .where(
+        LedgerRow.id == bindparam("ledger"),
+        LedgerRow.entries == bindparam("entries_before"),
+        LedgerRow.head == bindparam("head_before"),
+    )
+    .values(
+        {
+            LedgerRow.epsilon_total: bindparam("new_epsilon_total"),
+            LedgerRow.delta_total: bindparam("new_delta_total"),
+            LedgerRow.spendable: bindparam("new_spendable"),
+            LedgerRow.delta_spendable: bindparam("new_delta_spendable"),
+            LedgerRow.spent: bindparam("new_spent"),
+            LedgerRow.delta_spent: bindparam("new_delta_spent"),
+            LedgerRow.entries: bindparam("new_entries"),
+            LedgerRow.head: bindparam("new_head"),
+        }
+    )
+)
 
 
 def create(
     session: Session,
     name: str,
-    accountant_name: str,
+    accountant: str,
     total: Budget,
     now: datetime,
     contributions: Contributions | None = None,
@@ -35,7 +52,7 @@ def create(
     """Make the ledger; False, and nothing changed, where the name is taken."""
     values = {
         "name": name,
-        "accountant": accountant_name,
+        "accountant": accountant,
         "epsilon_total": 0,
         "delta_total": 0,
         "spendable": 0,
@@ -45,77 +62,69 @@ def create(
         "created_at": now,
         "entries": 0,
         "head": START,
+        "contribution_unit": contributions.unit if contributions else None,
+        "max_contributions": contributions.most if contributions else None,
     }
-    if not inserted(session, LedgerRow, values):
+    if not insert_if_absent(session, LedgerRow, values):
         return False
-    (row,) = lock(session, [get(session, name).id])
-    if contributions:
-        row.contribution_unit, row.max_contributions = contributions
-        session.flush()
-    _set_total(session, row, total, kind="open", reason="", basis=basis(row), now=now)
+    ledger = get(session, name)
+    basis = ledger_basis(accountant, contributions)
+    entry = _free_entry(ledger, kind="open", reason="", amount=total, basis=basis, now=now)
+    _append(session, [_Step(ledger, entry, total, ledger.paid)], now)
     return True
 
 
-def basis(row: LedgerRow) -> dict[str, object]:
-    """What of a ledger never changes, besides its name."""
-    bound = {"unit": row.contribution_unit, "max": row.max_contributions}
-    return {"accountant": row.accountant, "contributions": bound if row.contribution_unit else None}
+def bound_contributions(session: Session, ledger_id: int, register_id: int) -> None:
+    """A person's contributions to all sketches of a new ledger are added up in this register."""
+    statement = update(LedgerRow).where(LedgerRow.id == ledger_id).values({LedgerRow.register_id: register_id})
+    session.connection().execute(statement)
 
 
-def bound_contributions(session: Session, row: LedgerRow, scope_id: int) -> None:
-    """A person's contributions to all sketches of a new ledger count together, in this scope."""
-    row.scope_id = scope_id
-    session.flush()
-
-
-def get(session: Session, name: str) -> LedgerRow:
-    row = session.scalar(select(LedgerRow).where(LedgerRow.name == name))
-    if row is None:
+def get(session: Session, name: str) -> LedgerRecord:
+    """The ledger of this name, or UnknownLedger."""
+    found = _read(session, select(LedgerRow).where(LedgerRow.name == name))
+    if not found:
         raise UnknownLedger(f"There is no ledger named {name!r}.")
-    return row
+    return found[0]
 
 
-def read(session: Session, ledger_id: int) -> LedgerRow:
-    return session.scalars(select(LedgerRow).where(LedgerRow.id == ledger_id)).one()
+def read(session: Session, ledger_ids: Collection[int]) -> list[LedgerRecord]:
+    """The ledgers of these ids, in one statement."""
+    return _read(session, select(LedgerRow).where(LedgerRow.id.in_(ledger_ids)))
 
 
-def read_all(session: Session, ledger_ids: Collection[int]) -> Sequence[LedgerRow]:
-    return session.scalars(select(LedgerRow).where(LedgerRow.id.in_(ledger_ids))).all()
+def read_all(session: Session) -> list[LedgerRecord]:
+    """Every ledger, in the order of their names."""
+    return _read(session, select(LedgerRow).order_by(LedgerRow.name))
 
 
-def page(session: Session, pattern: str, after: str, limit: int) -> Sequence[LedgerRow]:
+def page(session: Session, pattern: str, after: str, limit: int) -> list[LedgerRecord]:
+    """The first ledgers after this name that the pattern fits, in the order of their names."""
     query = select(LedgerRow).where(LedgerRow.name > after, like(LedgerRow.name, pattern))
-    return session.scalars(query.order_by(LedgerRow.name).limit(limit)).all()
+    return _read(session, query.order_by(LedgerRow.name).limit(limit))
 
 
-def lock(session: Session, ledger_ids: Sequence[int]) -> Sequence[LedgerRow]:
+def lock(session: Session, ledger_ids: Collection[int]) -> list[LedgerRecord]:
     """The ledgers, held until the commit, in the order of their ids, so that two callers cannot wait for each other.
 
     Rows that refer to a ledger may be added meanwhile (key_share): on PostgreSQL two callers that have added one would
     otherwise wait for each other here.
     """
     query = select(LedgerRow).where(LedgerRow.id.in_(ledger_ids)).order_by(LedgerRow.id)
-    return session.scalars(query.with_for_update(key_share=True).execution_options(populate_existing=True)).all()
+    return _read(session, query.with_for_update(key_share=True))
 
 
-def payers(session: Session, sketch_id: int) -> Sequence[LedgerRow]:
-    """The ledgers whose data the sketch holds."""
-    return session.scalars(_payers(sketch_id)).all()
+def payers(session: Session, sketch_id: int) -> list[LedgerRecord]:
+    """The ledgers whose data the sketch holds, in the order of their ids."""
+    return _read(session, _payers(sketch_id))
 
 
-def lock_payers(session: Session, sketch_id: int, offer: Offer) -> Sequence[LedgerRow]:
-    """The same, held until the commit, in the order of `lock`; each covers the release, else NotCovered is raised.
-
-    The sketch is held too, so no merge adds to them.
-    """
-    held = _payers(sketch_id).with_for_update(of=LedgerRow, key_share=True)
-    rows = session.scalars(held.execution_options(populate_existing=True)).all()
-    if not rows:
+def lock_payers(session: Session, sketch_id: int) -> list[LedgerRecord]:
+    """The same, held until the commit, in the order of `lock`. The caller holds the sketch, so no merge adds any."""
+    found = _read(session, _payers(sketch_id).with_for_update(of=LedgerRow, key_share=True))
+    if not found:
         raise RuntimeError("a sketch without its ledgers cannot be released")
-    accounts = [account(row) for row in rows]
-    if not all(each.covers(offer) for each in accounts):
-        raise NotCovered(accounts, offer)
-    return rows
+    return found
 
 
 def _payers(sketch_id: int) -> Select[LedgerRow]:
@@ -123,42 +132,31 @@ def _payers(sketch_id: int) -> Select[LedgerRow]:
     return joined.where(LineageRow.sketch_id == sketch_id).order_by(LedgerRow.id)
 
 
-def account(row: LedgerRow) -> Account:
-    return Account(row.name, accountant(row), row.total, row.paid, row.left)
+def _read(session: Session, query: Select[LedgerRow]) -> list[LedgerRecord]:
+    """As the database has them now: statements here change rows without telling the session."""
+    return [_record(row) for row in session.scalars(query.execution_options(populate_existing=True))]
 
 
-@dataclass(frozen=True, slots=True)
-class Payment:
-    """What one ledger paid for a release, and what it had left after."""
-
-    ledger: str
-    charged: dict[str, str]
-    remaining: dict[str, str]
-
-
-class NotCovered(Exception):
-    """Some of the ledgers cannot pay. Say why after the transaction: what would fit may take long to find."""
-
-    def __init__(self, accounts: Sequence[Account], offer: Offer) -> None:
-        self.accounts, self.offer = accounts, offer
-
-
-def payments(payers: Sequence[LedgerRow], offer: Offer) -> list[Payment]:
-    """What each of these ledgers pays, in the order of their names."""
-    return [_payment(row, offer) for row in sorted(payers, key=lambda row: row.name)]
-
-
-def _payment(row: LedgerRow, offer: Offer) -> Payment:
-    price = account(row).price(offer)
-    rho = accountant(row).rho(price)
-    charged = offer.cost.as_strings() | ({"rho": rho} if rho else {})
-    left = row.total.minus(accountant(row).converted(row.total, row.paid.plus(price)))
-    return Payment(row.name, charged, left.as_strings())
+def _record(row: LedgerRow) -> LedgerRecord:
+    paid, unit, most = Price(row.spent, row.delta_spent), row.contribution_unit, row.max_contributions
+    return LedgerRecord(
+        id=row.id,
+        name=row.name,
+        accountant=row.accountant,
+        total=Budget(row.epsilon_total, row.delta_total),
+        paid=paid,
+        left=Price(row.spendable, row.delta_spendable).minus(paid),
+        entries=row.entries,
+        head=row.head,
+        contributions=None if unit is None or most is None else Contributions(unit, most),
+        register_id=row.register_id,
+        created_at=row.created_at,
+    )
 
 
 def charge(
     session: Session,
-    payers: Sequence[LedgerRow],
+    payers: Sequence[LedgerRecord],
     offer: Offer,
     *,
     snapshot_id: str,
@@ -166,17 +164,44 @@ def charge(
     now: datetime,
 ) -> None:
     """Pay for the snapshot from every one of the locked ledgers."""
-    for row in payers:
-        _pay(session, row, offer, snapshot_id, basis, now)
+    _append(session, [_release(ledger, offer, snapshot_id, basis, now) for ledger in payers], now)
 
 
-def _pay(
-    session: Session, row: LedgerRow, offer: Offer, snapshot_id: str, basis: Mapping[str, object], now: datetime
+def change_total(session: Session, ledger: LedgerRecord, total: Budget, reason: str, now: datetime) -> None:
+    """Give the locked ledger another total; it must cover what is spent."""
+    entry = _free_entry(ledger, kind="budget", reason=reason, amount=total, basis=None, now=now)
+    _append(session, [_Step(ledger, entry, total, ledger.paid)], now)
+
+
+def note(
+    session: Session,
+    ledger_ids: Collection[int],
+    kind: Literal["sketch", "merge"],
+    basis: Mapping[str, object],
+    now: datetime,
 ) -> None:
-    price = account(row).price(offer)
+    """Lock the ledgers, and say in each what a sketch that it pays for was made from, or is now. It costs nothing."""
+    steps = []
+    for ledger in lock(session, ledger_ids):
+        entry = _free_entry(ledger, kind=kind, reason="", amount=Budget(0, 0), basis=basis, now=now)
+        steps.append(_Step(ledger, entry, ledger.total, ledger.paid))
+    _append(session, steps, now)
+
+
+class _Step(NamedTuple):
+    """The next entry of a ledger, and where the ledger stands after it."""
+
+    ledger: LedgerRecord
+    entry: Entry
+    total: Budget
+    spent: Price
+
+
+def _release(ledger: LedgerRecord, offer: Offer, snapshot_id: str, basis: Mapping[str, object], now: datetime) -> _Step:
+    price = ledger.account.price(offer)
     entry = Entry(
-        ledger=row.name,
-        sequence=row.entries + 1,
+        ledger=ledger.name,
+        sequence=ledger.entries + 1,
         kind="release",
         created_at=moment(now),
         reason="",
@@ -189,61 +214,22 @@ def _pay(
         price=price.main,
         basis=basis,
     )
-    _append(session, row, entry, total=row.total, spent=row.paid.plus(price), now=now)
+    return _Step(ledger, entry, ledger.total, ledger.paid.plus(price))
 
 
-def accountant(row: LedgerRow) -> Accountant:
-    return ACCOUNTANTS[row.accountant]
-
-
-def spent(row: LedgerRow) -> Budget:
-    """What the ledger has paid, as (ε, δ): proven for `basic`, bookkeeping for `zcdp` (`core/ledger/proven.py`)."""
-    return accountant(row).converted(row.total, row.paid)
-
-
-def remaining(row: LedgerRow) -> Budget:
-    return account(row).remaining()
-
-
-def change_total(session: Session, row: LedgerRow, total: Budget, reason: str, now: datetime) -> None:
-    """Give the locked ledger another total; it must cover what is spent."""
-    _set_total(session, row, total, kind="budget", reason=reason, basis=None, now=now)
-
-
-def _set_total(
-    session: Session,
-    row: LedgerRow,
-    total: Budget,
+def _free_entry(
+    ledger: LedgerRecord,
     *,
     kind: str,
     reason: str,
+    amount: Budget,
     basis: Mapping[str, object] | None,
     now: datetime,
-) -> None:
-    entry = _unpaid(row, kind=kind, reason=reason, amount=total, basis=basis, now=now)
-    _append(session, row, entry, total=total, spent=row.paid, now=now)
-
-
-def note(
-    session: Session,
-    ledger_ids: Sequence[int],
-    kind: Literal["sketch", "merge"],
-    basis: Mapping[str, object],
-    now: datetime,
-) -> None:
-    """Say in each of the ledgers what a sketch that it pays for was made from, or is now. It costs nothing."""
-    for row in lock(session, ledger_ids):
-        entry = _unpaid(row, kind=kind, reason="", amount=Budget(0, 0), basis=basis, now=now)
-        _append(session, row, entry, total=row.total, spent=row.paid, now=now)
-
-
-def _unpaid(
-    row: LedgerRow, *, kind: str, reason: str, amount: Budget, basis: Mapping[str, object] | None, now: datetime
 ) -> Entry:
     """The next entry of the ledger, of a kind that spends nothing."""
     return Entry(
-        ledger=row.name,
-        sequence=row.entries + 1,
+        ledger=ledger.name,
+        sequence=ledger.entries + 1,
         kind=kind,
         created_at=moment(now),
         reason=reason,
@@ -258,109 +244,33 @@ def _unpaid(
     )
 
 
-def _append(session: Session, row: LedgerRow, entry: Entry, *, total: Budget, spent: Price, now: datetime) -> None:
-    """Write the entry and move the locked ledger with it.
+def _append(session: Session, steps: Sequence[_Step], now: datetime) -> None:
+    """Write the entries and move the locked ledgers with them: one statement for each of the two.
 
-    The statement repeats what the lock promises: it finds no row if another entry came in between or if the total does
-    not cover what is spent, whatever the database makes of the lock.
+    The statement repeats what the lock promises: it finds no row if another entry came in between, and the check of
+    the table refuses a total that does not cover what is spent, whatever the database makes of the lock.
     """
-    digest, limit = entry.hash(row.head), accountant(row).limit(total)
-    values = {
-        LedgerRow.epsilon_total: total.epsilon_units,
-        LedgerRow.delta_total: total.delta_units,
-        LedgerRow.spendable: limit.main,
-        LedgerRow.delta_spendable: limit.delta,
-        LedgerRow.spent: spent.main,
-        LedgerRow.delta_spent: spent.delta,
-        LedgerRow.entries: entry.sequence,
-        LedgerRow.head: digest,
-    }
-    unmoved = (LedgerRow.id == row.id, LedgerRow.entries == entry.sequence - 1, LedgerRow.head == row.head)
-    moved = session.connection().execute(update(LedgerRow).where(*unmoved).values(values))
-    if moved.rowcount != 1 or not limit.covers(spent):
+    moves, chained, covered = [], [], True
+    for ledger, entry, total, spent in steps:
+        digest, limit = entry.hash(ledger.head), ledger.account.accountant.limit(total)
+        covered = covered and limit.covers(spent)
+        chained.append((ledger.id, ChainedEntry(entry, digest)))
+        moves.append(
+            {
+                "ledger": ledger.id,
+                "entries_before": entry.sequence - 1,
+                "head_before": ledger.head,
+                "new_epsilon_total": total.epsilon_units,
+                "new_delta_total": total.delta_units,
+                "new_spendable": limit.main,
+                "new_delta_spendable": limit.delta,
+                "new_spent": spent.main,
+                "new_delta_spent": spent.delta,
+                "new_entries": entry.sequence,
+                "new_head": digest,
+            }
+        )
+    moved = session.connection().execute(_MOVE, moves)
+    if moved.rowcount != len(steps) or not covered:
         raise Unavailable("The ledger changed under the request; nothing was charged. Try again.")
-    session.add(_row(row.id, entry, digest, now))
-    session.flush()
-    session.refresh(row)
-
-
-def _row(ledger_id: int, entry: Entry, digest: bytes, now: datetime) -> EntryRow:
-    return EntryRow(
-        ledger_id=ledger_id,
-        sequence=entry.sequence,
-        kind=entry.kind,
-        snapshot_id=entry.snapshot,
-        created_at=now,
-        reason=entry.reason,
-        mechanism=entry.mechanism,
-        mechanism_version=entry.mechanism_version,
-        parameters=entry.parameters,
-        epsilon=entry.epsilon_units,
-        delta=entry.delta_units,
-        price=entry.price,
-        hash=digest,
-        form=entry.form,
-        basis=entry.basis,
-    )
-
-
-def as_entry(row: EntryRow, ledger: str) -> Entry:
-    """The stored line as it was hashed."""
-    return Entry(
-        ledger=ledger,
-        sequence=row.sequence,
-        kind=row.kind,
-        created_at=moment(row.created_at),
-        reason=row.reason,
-        snapshot=row.snapshot_id,
-        mechanism=row.mechanism,
-        mechanism_version=row.mechanism_version,
-        parameters=row.parameters,
-        epsilon_units=row.epsilon,
-        delta_units=row.delta,
-        price=row.price,
-        basis=row.basis,
-        form=row.form,
-    )
-
-
-def entries(session: Session, ledger_id: int, after: int, limit: int | None = None) -> Sequence[EntryRow]:
-    query = select(EntryRow).where(EntryRow.ledger_id == ledger_id, EntryRow.sequence > after)
-    return session.scalars(query.order_by(EntryRow.sequence).limit(limit)).all()
-
-
-_GAUSSIAN = case((EntryRow.mechanism == gshm.NAME, cast(EntryRow.parameters, Text)))
-_LINE = (EntryRow.sequence, EntryRow.kind, EntryRow.epsilon, EntryRow.delta, EntryRow.price, _GAUSSIAN)
-
-
-class Line(NamedTuple):
-    """What a report needs of an entry."""
-
-    sequence: int
-    kind: str
-    epsilon_units: int
-    delta_units: int
-    price: int
-    gaussian: str | None  # the parameters of Gaussian noise, as JSON
-
-
-def lines(session: Session, ledger_id: int, until: int) -> Iterator[Line]:
-    """The entries up to this one, in order, read by one statement and a few at a time: there may be very many."""
-    query = select(*_LINE).where(EntryRow.ledger_id == ledger_id, EntryRow.sequence <= until)
-    rows = session.connection().execute(query.order_by(EntryRow.sequence), execution_options={"yield_per": _AT_ONCE})
-    return map(Line._make, rows)
-
-
-def last_releases(session: Session, ledger_ids: Sequence[int]) -> dict[int, Price]:
-    """What the newest release of each ledger cost, where there is one. One statement, which reads no other entries."""
-    newest = (
-        select(EntryRow.number)
-        .where(EntryRow.ledger_id == LedgerRow.id, EntryRow.kind == "release")
-        .order_by(EntryRow.sequence.desc())
-        .limit(1)
-        .correlate(LedgerRow)
-        .scalar_subquery()
-    )
-    found = select(LedgerRow.id, newest.label("number")).where(LedgerRow.id.in_(ledger_ids)).subquery()
-    query = select(EntryRow.ledger_id, EntryRow.price, EntryRow.delta).join(found, found.c.number == EntryRow.number)
-    return {ledger_id: Price(main, delta) for ledger_id, main, delta in session.connection().execute(query)}
+    entries.add(session, chained, now)

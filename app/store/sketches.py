@@ -1,21 +1,21 @@
-"""Sketches: their public parameters, and whose data they hold. What is in them: `states.py`."""
+"""Sketches: their public parameters. Whose data they hold: `lineage.py`. What is in them: `states.py`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 from datetime import datetime
+from typing import NamedTuple
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import Select, select, update
 from sqlalchemy.orm import Session
 
 from app.core.ledger.basis import SketchBasis, digest
-from app.core.people import Enforcement, Unit
-from app.core.sketches.universe import Universe, as_document, of_document, size_of_document
+from app.core.planner import Family
+from app.core.sketches.parameters import SketchParameters
+from app.core.sketches.universe import as_document, of_document
 from app.refusals import UnknownSketch
-from app.store import states
-from app.store.dialects import inserted, like
-from app.store.tables import LedgerRow, LineageRow, OriginRow, SketchRow
-
-MOST_NAMED = 100  # ledgers of a sketch
+from app.store import lineage, states
+from app.store.dialects import insert_if_absent, like
+from app.store.records import SketchRecord
+from app.store.tables import LedgerRow, SketchRow, StateRow
 
 
 def create(
@@ -23,70 +23,86 @@ def create(
     *,
     name: str,
     ledger_id: int,
-    k: int,
-    unit: Unit,
-    max_contributions: int,
-    enforcement: Enforcement,
-    scope_id: int | None,
+    parameters: SketchParameters,
+    register_id: int | None,
     description: str,
-    universe: Universe | None,
     now: datetime,
 ) -> bool:
     """Make the sketch, empty; False, and nothing changed, where the name is taken."""
     values = {
         "name": name,
         "ledger_id": ledger_id,
-        "k": k,
-        "unit": unit,
-        "max_contributions": max_contributions,
-        "enforcement": enforcement,
-        "scope_id": scope_id,
-        "family": "stream" if unit == "event" else "compact",
+        "k": parameters.k,
+        "unit": parameters.unit,
+        "max_contributions": parameters.max_contributions,
+        "enforcement": parameters.enforcement,
+        "scope_id": register_id,
+        "family": parameters.first_family,
         "description": description,
-        "universe": as_document(universe) if universe else None,
+        "universe": as_document(parameters.universe) if parameters.universe else None,
         "created_at": now,
     }
-    if not inserted(session, SketchRow, values):
+    if not insert_if_absent(session, SketchRow, values):
         return False
-    row = get(session, name)
-    states.create(session, row)
-    session.add(LineageRow(sketch_id=row.id, ledger_id=ledger_id))
-    session.add(OriginRow(sketch_id=row.id, origin_id=row.id))
-    session.flush()
+    sketch = get(session, name)
+    states.create(session, sketch)
+    lineage.begin(session, sketch.id, ledger_id)
     return True
 
 
-def find(session: Session, name: str) -> SketchRow | None:
-    """The row of this name, deleted or not."""
-    return session.scalar(select(SketchRow).where(SketchRow.name == name))
+def find(session: Session, name: str) -> SketchRecord | None:
+    """The sketch of this name, deleted or not; None where there never was one."""
+    found = _read(session, select(SketchRow).where(SketchRow.name == name))
+    return found[0] if found else None
 
 
-def get(session: Session, name: str) -> SketchRow:
-    row = find(session, name)
-    if row is None:
-        raise UnknownSketch(f"There is no sketch named {name!r}.")
-    return row
+def get(session: Session, name: str) -> SketchRecord:
+    """The sketch of this name, deleted or not, or UnknownSketch."""
+    sketch = find(session, name)
+    if sketch is None:
+        raise _unknown(name)
+    return sketch
 
 
-def get_live(session: Session, name: str) -> SketchRow:
-    row = get(session, name)
-    if row.deleted_at is not None:
+def get_live(session: Session, name: str) -> SketchRecord:
+    """The sketch of this name, or UnknownSketch where there is none or it was deleted."""
+    sketch = get(session, name)
+    if sketch.deleted_at is not None:
         raise UnknownSketch(f"The sketch {name!r} was deleted; its snapshots and ledger stay.")
-    return row
+    return sketch
 
 
-def lock(session: Session, names: Sequence[str]) -> dict[str, SketchRow]:
+def get_id(session: Session, name: str) -> int:
+    """The id of the sketch of this name, deleted or not, or UnknownSketch. Reads no parameters."""
+    sketch_id = session.scalar(select(SketchRow.id).where(SketchRow.name == name))
+    if sketch_id is None:
+        raise _unknown(name)
+    return sketch_id
+
+
+def _unknown(name: str) -> UnknownSketch:
+    return UnknownSketch(f"There is no sketch named {name!r}.")
+
+
+def page(session: Session, pattern: str, after: str, limit: int) -> list[SketchRecord]:
+    """The first live sketches after this name that the pattern fits, in the order of their names."""
+    query = select(SketchRow).where(
+        SketchRow.name > after, like(SketchRow.name, pattern), SketchRow.deleted_at.is_(None)
+    )
+    return _read(session, query.order_by(SketchRow.name).limit(limit))
+
+
+def lock(session: Session, names: Collection[str]) -> dict[str, SketchRecord]:
     """The live sketches of these names, held still until the commit: no merge, no release, no deletion in between.
 
     In the order of their ids, so that two callers cannot wait for each other.
     """
     query = select(SketchRow).where(SketchRow.name.in_(names), SketchRow.deleted_at.is_(None)).order_by(SketchRow.id)
-    held = query.with_for_update(key_share=True).execution_options(populate_existing=True)
-    return {row.name: row for row in session.scalars(held)}
+    return {sketch.name: sketch for sketch in _read(session, query.with_for_update(key_share=True))}
 
 
-def lock_live(session: Session, name: str) -> SketchRow:
-    """One live sketch, held still until the commit."""
+def lock_live(session: Session, name: str) -> SketchRecord:
+    """One live sketch, held still until the commit, or UnknownSketch."""
     held = lock(session, [name])
     if name not in held:
         get_live(session, name)  # says why there is none
@@ -94,62 +110,56 @@ def lock_live(session: Session, name: str) -> SketchRow:
     return held[name]
 
 
-def ledger_ids(session: Session, row: SketchRow) -> list[int]:
-    """The ledgers whose data the sketch holds."""
-    return list(session.scalars(select(LineageRow.ledger_id).where(LineageRow.sketch_id == row.id)))
+def _read(session: Session, query: Select[SketchRow]) -> list[SketchRecord]:
+    """As the database has them now: statements here change rows without telling the session."""
+    return [_record(row) for row in session.scalars(query.execution_options(populate_existing=True))]
 
 
-@dataclass(frozen=True, slots=True)
-class Lineage:
-    """The ledgers whose data a sketch holds: how many, and the names of the oldest `MOST_NAMED` of them."""
-
-    count: int
-    names: list[str]
-
-
-def lineages(session: Session, sketch_ids: Sequence[int]) -> dict[int, Lineage]:
-    """For each of the sketches, in one statement that reads no more ledgers than are named."""
-    own = select(LineageRow.ledger_id).where(LineageRow.sketch_id == SketchRow.id).correlate(SketchRow)
-    beyond = own.order_by(LineageRow.ledger_id).offset(MOST_NAMED).limit(1).scalar_subquery()
-    count = own.with_only_columns(func.count()).scalar_subquery()
-    sizes = select(SketchRow.id, count.label("count"), beyond.label("beyond")).where(SketchRow.id.in_(sketch_ids))
-    held = sizes.limit(len(sketch_ids)).subquery()  # with a limit it is worked out once, and not for every ledger
-    named = or_(held.c.beyond.is_(None), LineageRow.ledger_id < held.c.beyond)
-    query = (
-        select(held.c.id, held.c.count, LedgerRow.name)
-        .join(LineageRow, and_(LineageRow.sketch_id == held.c.id, named))
-        .join(LedgerRow, LedgerRow.id == LineageRow.ledger_id)
+def _record(row: SketchRow) -> SketchRecord:
+    return SketchRecord(
+        id=row.id,
+        name=row.name,
+        ledger_id=row.ledger_id,
+        parameters=SketchParameters(
+            k=row.k,
+            unit=row.unit,
+            max_contributions=row.max_contributions,
+            enforcement=row.enforcement,
+            universe=None if row.universe is None else of_document(row.universe),
+        ),
+        register_id=row.register_id,
+        family=row.family,
+        sources=row.sources,
+        counted_by_request=row.counted_by_request,
+        description=row.description,
+        created_at=row.created_at,
+        closed_at=row.closed_at,
+        deleted_at=row.deleted_at,
     )
-    found: dict[int, Lineage] = {}
-    for sketch_id, number, name in session.connection().execute(query.order_by(LedgerRow.name)):
-        found.setdefault(sketch_id, Lineage(number, [])).names.append(name)
-    return found
 
 
-def origin_names(session: Session, row: SketchRow) -> set[str]:
-    """The sketches whose own events the sketch holds, itself included."""
-    query = select(SketchRow.name).join(OriginRow, OriginRow.origin_id == SketchRow.id)
-    return set(session.scalars(query.where(OriginRow.sketch_id == row.id)))
+def note_merge(session: Session, sketch_id: int, *, family: Family, sources: int, counted_by_request: bool) -> None:
+    """Say of the locked sketch what it is after a merge."""
+    values = {"family": family, "sources": sources, "counted_by_request": counted_by_request}
+    session.connection().execute(update(SketchRow).where(SketchRow.id == sketch_id).values(values))
 
 
-def holds_marked(session: Session, ledger_id: int) -> bool:
-    """Whether a sketch for which the ledger pays holds what an earlier version counted, request by request."""
-    joined = select(SketchRow.id).join(LineageRow, LineageRow.sketch_id == SketchRow.id)
-    query = joined.where(LineageRow.ledger_id == ledger_id, SketchRow.counted_by_request)
-    return session.scalar(query.limit(1)) is not None
+def close(session: Session, sketch_id: int, now: datetime) -> None:
+    """Say of the locked sketch that it is closed. Its state must say so too: `states.close`."""
+    session.connection().execute(update(SketchRow).where(SketchRow.id == sketch_id).values(closed_at=now))
 
 
-def inherit(session: Session, target: SketchRow, source: SketchRow) -> None:
-    """The target holds the source's data from now on, and answers for it to the source's ledgers."""
-    for ledger_id in ledger_ids(session, source):
-        inserted(session, LineageRow, {"sketch_id": target.id, "ledger_id": ledger_id})
-    for origin_id in session.scalars(select(OriginRow.origin_id).where(OriginRow.sketch_id == source.id)).all():
-        inserted(session, OriginRow, {"sketch_id": target.id, "origin_id": origin_id})
+def erase(session: Session, sketch: SketchRecord, now: datetime) -> None:
+    """Forget the data of the locked sketch; its row stays, because its name must not come back with a fresh budget."""
+    states.erase(session, sketch)
+    session.connection().execute(update(SketchRow).where(SketchRow.id == sketch.id).values(deleted_at=now))
 
 
-def basis(session: Session, row: SketchRow) -> SketchBasis:
-    """What its releases rest on, as it is now."""
-    paid_by = select(LedgerRow.name).join(LineageRow, LineageRow.ledger_id == LedgerRow.id)
+def basis(session: Session, sketch_id: int) -> SketchBasis:
+    """What releases of the sketch rest on, as it is now. Of its universe the bytes that are stored, whatever they are,
+    so that an audit notices when they were changed."""
+    query = select(SketchRow).where(SketchRow.id == sketch_id).execution_options(populate_existing=True)
+    row = session.scalars(query).one()
     return SketchBasis(
         sketch=row.name,
         k=row.k,
@@ -160,28 +170,34 @@ def basis(session: Session, row: SketchRow) -> SketchBasis:
         family=row.family,
         sources=row.sources,
         counted_by_request=row.counted_by_request,
-        ledgers_digest=digest(sorted(session.scalars(paid_by.where(LineageRow.sketch_id == row.id)))),
-        origins_digest=digest(sorted(origin_names(session, row))),
+        ledgers_digest=digest(sorted(lineage.payer_names(session, sketch_id))),
+        origins_digest=digest(sorted(lineage.origin_names(session, [sketch_id])[sketch_id])),
     )
 
 
-def page(session: Session, pattern: str, after: str, limit: int) -> Sequence[SketchRow]:
-    query = select(SketchRow).where(
-        SketchRow.name > after, like(SketchRow.name, pattern), SketchRow.deleted_at.is_(None)
+class SketchOutline(NamedTuple):
+    """What audits and the doctor compare: the columns of a sketch as they are, even where they make no sense."""
+
+    id: int
+    name: str
+    ledger: str | None  # its name; None where it is gone
+    k: int
+    family: str
+    sources: int
+    is_deleted: bool
+    is_closed: bool
+    state_is_closed: bool | None  # as its state says; None where it has none
+
+
+def outlines(session: Session) -> list[SketchOutline]:
+    """All sketches, deleted ones too, in the order of their names, in one statement."""
+    query = (
+        select(
+            *(SketchRow.id, SketchRow.name, LedgerRow.name, SketchRow.k, SketchRow.family, SketchRow.sources),
+            *(SketchRow.deleted_at.is_not(None), SketchRow.closed_at.is_not(None), StateRow.closed),
+        )
+        .join(LedgerRow, LedgerRow.id == SketchRow.ledger_id, isouter=True)
+        .join(StateRow, StateRow.sketch_id == SketchRow.id, isouter=True)
     )
-    return session.scalars(query.order_by(SketchRow.name).limit(limit)).all()
-
-
-def universe_size(row: SketchRow) -> int | None:
-    return None if row.universe is None else size_of_document(row.universe)
-
-
-def universe(row: SketchRow) -> Universe | None:
-    return None if row.universe is None else of_document(row.universe)
-
-
-def erase(session: Session, row: SketchRow, now: datetime) -> None:
-    """Forget the data; the row stays, because its name must not come back with a fresh budget."""
-    states.erase(session, row)
-    row.deleted_at = now
-    session.flush()
+    rows = session.connection().execute(query.order_by(SketchRow.name))
+    return [SketchOutline(*row) for row in rows]

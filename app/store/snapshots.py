@@ -1,6 +1,7 @@
 """Stored releases, without their bars: those are in `bars.py`."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
@@ -14,7 +15,7 @@ from app.store.tables import SketchRow, SnapshotRow
 
 
 def add(session: Session, snapshot: Snapshot, listed: Sequence[Bar], sketch_id: int) -> str:
-    """Store it with its bars; its digest, for the entries that pay for it."""
+    """Store the snapshot with its bars; gives its digest, for the entries that pay for it."""
     row = SnapshotRow(id=snapshot.id, sketch_id=sketch_id, created_at=snapshot.created_at, document=snapshot.document())
     session.add(row)
     session.flush()
@@ -42,23 +43,37 @@ def _digest(row: SnapshotRow, sketch: str, listed: Iterable[Bar]) -> str:
 
 
 def find(session: Session, snapshot_id: str) -> Snapshot | None:
+    """The snapshot of this id; None where there is none."""
     found = session.execute(_query().where(SnapshotRow.id == snapshot_id)).one_or_none()
     return None if found is None else _snapshot(*found)
 
 
-def newest(session: Session, sketch: SketchRow) -> Snapshot | None:
-    query = _query().where(SnapshotRow.sketch_id == sketch.id).order_by(SnapshotRow.number.desc()).limit(1)
+def newest(session: Session, sketch_id: int) -> Snapshot | None:
+    """The last snapshot of the sketch; None where there is none yet."""
+    query = _query().where(SnapshotRow.sketch_id == sketch_id).order_by(SnapshotRow.number.desc()).limit(1)
     found = session.execute(query).one_or_none()
     return None if found is None else _snapshot(*found)
 
 
-def page(session: Session, sketch: SketchRow, before: int | None, limit: int) -> list[tuple[int, Snapshot]]:
-    """Newest first, each with its number."""
-    query = _query().where(SnapshotRow.sketch_id == sketch.id)
+def page(session: Session, sketch_id: int, before: int | None, limit: int) -> list[tuple[int, Snapshot]]:
+    """The snapshots of the sketch before this number, newest first, each with its number."""
+    query = _query().where(SnapshotRow.sketch_id == sketch_id)
     if before is not None:
         query = query.where(SnapshotRow.number < before)
     rows = session.execute(query.order_by(SnapshotRow.number.desc()).limit(limit)).all()
     return [(found[0].number, _snapshot(*found)) for found in rows]
+
+
+def read_ids(session: Session) -> list[str]:
+    """The ids of all snapshots, in the order in which they were made."""
+    return list(session.scalars(select(SnapshotRow.id).order_by(SnapshotRow.number)))
+
+
+def read_document(session: Session, snapshot_id: str) -> dict[str, Any]:
+    """What is stored of the snapshot as one value, whatever it is."""
+    query = select(SnapshotRow.document).where(SnapshotRow.id == snapshot_id)
+    document: dict[str, Any] = session.scalars(query).one()
+    return document
 
 
 def _query() -> Select[SnapshotRow, str, int | None]:
@@ -67,7 +82,8 @@ def _query() -> Select[SnapshotRow, str, int | None]:
 
 
 def _snapshot(row: SnapshotRow, sketch_name: str, last_doubtful: int | None) -> Snapshot:
-    """As it was answered; but for what an earlier version did not know and left out of the guarantee."""
+    """The snapshot as it was answered, except that a guarantee of an earlier version gets the exception that this
+    version did not know of."""
     document = row.document
     if last_doubtful is not None and row.number <= last_doubtful:
         document = document | {"guarantee": with_exception(document.get("guarantee", ""))}

@@ -18,7 +18,8 @@ from app.core.sketches.stream import StreamSketch
 from app.refusals import UnknownSketch
 from app.store import parts
 from app.store.database import Database
-from app.store.tables import KeyRow, ScopeRow, SketchRow, StateRow
+from app.store.records import SketchRecord
+from app.store.tables import KeyRow, RegisterRow, SketchRow, StateRow
 
 
 class LockedState(NamedTuple):
@@ -43,11 +44,11 @@ _MOST_API_KEYS = 20  # in a statement that names them one by one
 
 _LOCKED = (
     select(
-        *(StateRow.sketch_id, StateRow.token, StateRow.closed, SketchRow.scope_id, SketchRow.universe.is_not(None)),
-        *(SketchRow.unit, SketchRow.max_contributions, ScopeRow.name, ScopeRow.key_check),
+        *(StateRow.sketch_id, StateRow.token, StateRow.closed, SketchRow.register_id, SketchRow.universe.is_not(None)),
+        *(SketchRow.unit, SketchRow.max_contributions, RegisterRow.name, RegisterRow.key_check),
     )
     .join(SketchRow, SketchRow.id == StateRow.sketch_id)
-    .join(ScopeRow, ScopeRow.id == SketchRow.scope_id, isouter=True)
+    .join(RegisterRow, RegisterRow.id == SketchRow.register_id, isouter=True)
     .where(SketchRow.name == bindparam("name"))
     .with_for_update(of=StateRow)
 )
@@ -59,10 +60,10 @@ _WRITE = (
 )
 
 
-def create(session: Session, row: SketchRow) -> None:
+def create(session: Session, row: SketchRecord) -> None:
     """Store an empty sketch; a stream gets an eviction order of its own."""
-    order = Order(secrets.token_bytes(SECRET_BYTES))
-    empty = StreamSketch.empty(row.k, order) if row.family == "stream" else CompactSketch.empty(row.k)
+    k, order = row.parameters.k, Order(secrets.token_bytes(SECRET_BYTES))
+    empty = StreamSketch.empty(k, order) if row.family == "stream" else CompactSketch.empty(k)
     session.add(StateRow(sketch_id=row.id, token=0, state=b""))
     session.flush()
     save(session, row, empty)
@@ -146,8 +147,8 @@ def _swap(api_keys: int) -> Update:
     return _WRITE.where(StateRow.sketch_id == free.scalar_subquery(), all_valid)
 
 
-def load(session: Session, row: SketchRow, *, for_update: bool) -> Sketch:
-    """The sketch of this row, with its private counters; locked until the commit where it is to be changed."""
+def load(session: Session, row: SketchRecord, *, for_update: bool) -> Sketch:
+    """The sketch of this record, with its private counters; locked until the commit where it is to be changed."""
     if for_update:
         _lock_row(session, row.id)
     stored = read(session, row.id)
@@ -169,7 +170,7 @@ def decoded(stored: bytes) -> Sketch:
         raise RuntimeError("the stored state of a sketch is damaged") from error
 
 
-def save(session: Session, row: SketchRow, sketch: Sketch) -> None:
+def save(session: Session, row: SketchRecord, sketch: Sketch) -> None:
     """Store a sketch in place of whatever is stored of it."""
     write(session, row.id, state.by_column(state.encode(sketch)), over=None)
 
@@ -179,7 +180,7 @@ def close(session: Session, locked: LockedState) -> None:
     session.connection().execute(update(StateRow).where(StateRow.sketch_id == locked.sketch_id).values(closed=True))
 
 
-def erase(session: Session, row: SketchRow) -> None:
+def erase(session: Session, row: SketchRecord) -> None:
     """Delete the private data of a sketch."""
     _lock_row(session, row.id)
     parts.erase_further(session, row.id)

@@ -23,8 +23,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from app.core.ledger.accountants import Price
-from app.core.ledger.budget import Budget
 from app.core.people import Enforcement, Unit
 from app.core.planner import Family
 
@@ -82,19 +80,7 @@ class LedgerRow(Table):
     # A bound on what one person contributes to all its sketches together; null where each sketch has its own.
     contribution_unit: Mapped[Unit | None] = mapped_column(String(16))
     max_contributions: Mapped[int | None] = mapped_column(Integer)
-    scope_id: Mapped[int | None] = mapped_column(ForeignKey("allowance_scopes.id"))
-
-    @property
-    def total(self) -> Budget:
-        return Budget(self.epsilon_total, self.delta_total)
-
-    @property
-    def paid(self) -> Price:
-        return Price(self.spent, self.delta_spent)
-
-    @property
-    def left(self) -> Price:
-        return Price(self.spendable, self.delta_spendable).minus(self.paid)
+    register_id: Mapped[int | None] = mapped_column("scope_id", ForeignKey("allowance_scopes.id"))
 
 
 class SketchRow(Table):
@@ -118,7 +104,7 @@ class SketchRow(Table):
     unit: Mapped[Unit] = mapped_column(String(16))
     max_contributions: Mapped[int] = mapped_column(Integer)
     enforcement: Mapped[Enforcement] = mapped_column(String(16), server_default="declared")
-    scope_id: Mapped[int | None] = mapped_column(ForeignKey("allowance_scopes.id"), index=True)
+    register_id: Mapped[int | None] = mapped_column("scope_id", ForeignKey("allowance_scopes.id"), index=True)
     description: Mapped[str] = mapped_column(Text)
     family: Mapped[Family] = mapped_column(String(16), server_default="stream")
     sources: Mapped[int] = mapped_column(Integer, server_default="1")  # streams that were summed
@@ -157,8 +143,8 @@ class PartRow(Table):
     content: Mapped[bytes] = mapped_column(LargeBinary)
 
 
-class ScopeRow(Table):
-    """Within which a person's contributions are added up: one sketch, or all sketches of a ledger."""
+class RegisterRow(Table):
+    """Where a person's contributions are added up: the register of one sketch, or of all sketches of a ledger."""
 
     __tablename__ = "allowance_scopes"
 
@@ -177,7 +163,9 @@ class AllowanceRow(Table):
 
     __tablename__ = "allowance_entries"
 
-    scope_id: Mapped[int] = mapped_column(ForeignKey("allowance_scopes.id"), primary_key=True, autoincrement=False)
+    register_id: Mapped[int] = mapped_column(
+        "scope_id", ForeignKey("allowance_scopes.id"), primary_key=True, autoincrement=False
+    )
     sequence: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     level: Mapped[int] = mapped_column(Integer)
     entries: Mapped[bytes] = mapped_column(LargeBinary)

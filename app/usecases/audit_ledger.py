@@ -5,16 +5,15 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.core.ledger.accountants import ACCOUNTANTS
+from app.core.ledger.basis import ledger_basis
 from app.core.ledger.budget import Cost
-from app.core.ledger.chain import Entry, replay
-from app.store import ledger, migrate, schema, snapshots
-from app.store.tables import LedgerRow, SnapshotRow
+from app.core.ledger.chain import ChainedEntry, Entry, replay
+from app.store import entries, ledger, migrate, schema, snapshots
+from app.store.records import LedgerRecord
 from app.usecases.audit_sketches import sketch_faults
 from app.usecases.context import Context
 
@@ -24,8 +23,8 @@ Entries = dict[str, list[Entry]]  # by ledger
 def export_ledgers(context: Context) -> Iterator[str]:
     """All entries of all ledgers as JSON lines, each with its hash."""
     with _one_moment(context) as session:
-        for row in _ledgers(session):
-            for entry, digest in _entries(session, row):
+        for record in ledger.read_all(session):
+            for entry, digest in entries.page(session, record.id, record.name, after=0):
                 yield json.dumps({**entry.document(), "hash": digest.hex()}, sort_keys=True)
 
 
@@ -38,13 +37,13 @@ def verify_ledgers(context: Context, kept: Iterable[str] = ()) -> list[str]:
         faults = schema.faults(session.connection())
         if not schema.can_be_read(session.connection()):
             return faults
-        entries: Entries = {}
-        for row in _ledgers(session):
-            found = _entries(session, row)
-            faults += [f"ledger {row.name}: {fault}" for fault in _ledger_faults(row, found)]
-            entries[row.name] = [entry for entry, _digest in found]
-        faults += _snapshot_faults(session, entries)
-        faults += sketch_faults(session, entries)
+        of_ledgers: Entries = {}
+        for record in ledger.read_all(session):
+            found = entries.page(session, record.id, record.name, after=0)
+            faults += [f"ledger {record.name}: {fault}" for fault in _ledger_faults(record, found)]
+            of_ledgers[record.name] = [entry for entry, _digest in found]
+        faults += _snapshot_faults(session, of_ledgers)
+        faults += sketch_faults(session, of_ledgers)
     now = set(export_ledgers(context))
     lost = [json.loads(line) for line in (line.strip() for line in kept) if line and line not in now]
     return faults + [
@@ -66,37 +65,30 @@ def _one_moment(context: Context) -> Iterator[Session]:
         yield session
 
 
-def _ledgers(session: Session) -> list[LedgerRow]:
-    return list(session.scalars(select(LedgerRow).order_by(LedgerRow.name)))
-
-
-def _entries(session: Session, row: LedgerRow) -> list[tuple[Entry, bytes]]:
-    return [(ledger.as_entry(entry, row.name), entry.hash) for entry in ledger.entries(session, row.id, after=0)]
-
-
-def _ledger_faults(row: LedgerRow, entries: list[tuple[Entry, bytes]]) -> list[str]:
-    if row.accountant not in ACCOUNTANTS:
+def _ledger_faults(record: LedgerRecord, chained: list[ChainedEntry]) -> list[str]:
+    if record.accountant not in ACCOUNTANTS:
         return ["there is no such accountant as it names"]
-    totals, faults = replay(ledger.accountant(row), entries)
-    if totals.total != row.total or ledger.accountant(row).limit(row.total) != row.left.plus(row.paid):
+    accountant = record.account.accountant
+    totals, faults = replay(accountant, chained)
+    if totals.total != record.total or accountant.limit(record.total) != record.left.plus(record.paid):
         faults.append("the budget is not what the entries say")
-    if totals.spent != row.paid:
+    if totals.spent != record.paid:
         faults.append("what is spent is not the sum of the entries")
-    if (totals.entries, totals.head) != (row.entries, row.head):
+    if (totals.entries, totals.head) != (record.entries, record.head):
         faults.append("the last entries are missing")
-    opened = next((entry.basis for entry, _digest in entries if entry.kind == "open"), None)
-    if opened is not None and opened != ledger.basis(row):
+    opened = next((entry.basis for entry, _digest in chained if entry.kind == "open"), None)
+    if opened is not None and opened != ledger_basis(record.accountant, record.contributions):
         faults.append("its accountant, or its bound on contributions, is not what its first entry says")
     return faults
 
 
-def _snapshot_faults(session: Session, entries: Entries) -> list[str]:
+def _snapshot_faults(session: Session, of_ledgers: Entries) -> list[str]:
     """Each snapshot must be as it was paid for, by the ledgers that it names."""
     paid: dict[str, list[Entry]] = defaultdict(list)
-    for entry in (entry for found in entries.values() for entry in found if entry.snapshot is not None):
+    for entry in (entry for found in of_ledgers.values() for entry in found if entry.snapshot is not None):
         paid[str(entry.snapshot)].append(entry)
     faults = []
-    for snapshot_id in session.scalars(select(SnapshotRow.id).order_by(SnapshotRow.number)).all():
+    for snapshot_id in snapshots.read_ids(session):
         payments = paid.pop(snapshot_id, [])
         try:
             faults += [f"snapshot {snapshot_id}: {fault}" for fault in _faults_of(session, snapshot_id, payments)]
@@ -107,7 +99,7 @@ def _snapshot_faults(session: Session, entries: Entries) -> list[str]:
 
 def _faults_of(session: Session, snapshot_id: str, payments: list[Entry]) -> Iterator[str]:
     """One snapshot at a time, because each may be large."""
-    document: dict[str, Any] = session.scalars(select(SnapshotRow.document).where(SnapshotRow.id == snapshot_id)).one()
+    document = snapshots.read_document(session, snapshot_id)
     charged = {(each["ledger"], each["epsilon"], each["delta"]) for each in document["charged"]}
     costs = [(entry, Cost(entry.epsilon_units, entry.delta_units).as_strings()) for entry in payments]
     if {(entry.ledger, cost["epsilon"], cost["delta"]) for entry, cost in costs} != charged:

@@ -8,12 +8,11 @@ merge; of it only that can be said which must hold of any sketch.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
 from app.core.ledger.chain import Entry
-from app.store import sketches
-from app.store.tables import LedgerRow, LineageRow, OriginRow, SketchRow
+from app.store import lineage, sketches
+from app.store.sketches import SketchOutline
 
 _WORDS = {
     "universe_digest": "universe",
@@ -23,33 +22,39 @@ _WORDS = {
 
 
 def sketch_faults(session: Session, entries: Mapping[str, Iterable[Entry]]) -> list[str]:
-    """`entries` are those of each ledger."""
+    """Everything about sketches that is not as the entries say; `entries` are those of each ledger."""
     newest: dict[str, dict[str, Entry]] = {}  # by sketch, then by ledger
     for entry in (entry for found in entries.values() for entry in found):
         if entry.basis and "sketch" in entry.basis:
             newest.setdefault(str(entry.basis["sketch"]), {})[entry.ledger] = entry
     faults = []
-    for row in session.scalars(select(SketchRow).order_by(SketchRow.name)):
-        told = newest.pop(row.name, {})
-        faults += [f"sketch {row.name}: {fault}" for fault in _faults_of(session, row, told)]
+    for sketch in sketches.outlines(session):
+        told = newest.pop(sketch.name, {})
+        faults += [f"sketch {sketch.name}: {fault}" for fault in _faults_of(session, sketch, told)]
     for name, told in newest.items():
         faults.append(f"sketch {name}: {_place(next(iter(told.values())))} tells of it, and it is missing")
     return faults
 
 
-def _faults_of(session: Session, row: SketchRow, told: Mapping[str, Entry]) -> Iterator[str]:
-    paid_by = set(_payers(session, row))
-    yield from (f"it holds data of ledger {name}, which does not pay for it" for name in _unpaid(session, row, paid_by))
+def _faults_of(session: Session, sketch: SketchOutline, told: Mapping[str, Entry]) -> Iterator[str]:
+    paid_by = set(lineage.payer_names(session, sketch.id))
+    for name in sorted(lineage.owed_names(session, sketch.id) - paid_by):
+        yield f"it holds data of ledger {name}, which does not pay for it"
     if not told:
         return
-    home = session.scalars(select(LedgerRow.name).where(LedgerRow.id == row.ledger_id)).one()
-    if home not in told:
+    if sketch.ledger is None or sketch.ledger not in told:
         yield f"its ledger is not the one that it was made with: {_place(min(told.values(), key=_age))} tells of it"
         return
-    basis, newest = asdict(sketches.basis(session, row)), told[home]
+    newest = told[sketch.ledger]
     said = newest.basis or {}
-    for name in (name for name in basis if basis[name] != said.get(name)):
-        yield f"{_WORDS.get(name, name)} is not what {_place(newest)} says"
+    for name, value in asdict(sketches.basis(session, sketch.id)).items():
+        if value != said.get(name):
+            yield f"{_WORDS.get(name, name)} is not what {_place(newest)} says"
+    yield from _payer_faults(paid_by, told, newest)
+
+
+def _payer_faults(paid_by: set[str], told: Mapping[str, Entry], newest: Entry) -> Iterator[str]:
+    """Every payer must have told of the sketch, at the same moment as its own ledger, and nobody else."""
     for name in sorted(told.keys() - paid_by):
         yield f"ledger {name} no longer pays for it, although {_place(told[name])} says so"
     for name in sorted(paid_by - told.keys()):
@@ -57,20 +62,6 @@ def _faults_of(session: Session, row: SketchRow, told: Mapping[str, Entry]) -> I
     for name in sorted(paid_by & told.keys()):
         if told[name].created_at != newest.created_at:
             yield f"the newest entries about it differ: {_place(newest)}, and {_place(told[name])}"
-
-
-def _payers(session: Session, row: SketchRow) -> Iterable[str]:
-    query = select(LedgerRow.name).join(LineageRow, LineageRow.ledger_id == LedgerRow.id)
-    return session.scalars(query.where(LineageRow.sketch_id == row.id))
-
-
-def _unpaid(session: Session, row: SketchRow, paid_by: set[str]) -> list[str]:
-    """The ledgers of the sketches whose events it holds, its own included, that do not pay for it."""
-    origin = aliased(SketchRow)
-    query = select(LedgerRow.name).join(origin, origin.ledger_id == LedgerRow.id)
-    held = query.join(OriginRow, OriginRow.origin_id == origin.id).where(OriginRow.sketch_id == row.id)
-    own = select(LedgerRow.name).where(LedgerRow.id == row.ledger_id)
-    return sorted({*session.scalars(held), *session.scalars(own)} - paid_by)
 
 
 def _age(entry: Entry) -> str:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.refusals import Unauthenticated
 from app.store import api_keys
-from app.store.tables import KeyRow
+from app.store.records import ApiKeyRecord
 from app.usecases.access import EVERYTHING, Principal, Scope
 from app.usecases.context import Context, revoked
 from app.usecases.paging import Page, paged
@@ -22,6 +22,8 @@ _NOBODY = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class KeyView:
+    """What is shown of an API key: never its secret."""
+
     id: str
     name: str
     scopes: Sequence[str]
@@ -32,14 +34,14 @@ class KeyView:
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key with its secret, which exists only here and in the caller's hands."""
+    """An API key with its secret, which exists only here and in the caller's hands."""
 
     key: KeyView
     secret: str = field(repr=False)
 
 
 def create_key(context: Context, name: str, scopes: Sequence[Scope], sketches: str, *, by: str | None = None) -> NewKey:
-    """Make a key, for the caller with the key `by`."""
+    """Make an API key, for the caller with the API key `by`."""
     with context.writing(by) as session:
         return _add(session, name, scopes, sketches, context.now())
 
@@ -55,10 +57,10 @@ def create_first_key(context: Context) -> NewKey | None:
 
 
 def _add(session: Session, name: str, scopes: Sequence[Scope], sketches: str, now: datetime) -> NewKey:
-    key_id = secrets.token_hex(8)
-    secret = f"{_PREFIX}_{key_id}_{secrets.token_urlsafe(32)}"
-    row = KeyRow(
-        id=key_id,
+    api_key_id = secrets.token_hex(8)
+    secret = f"{_PREFIX}_{api_key_id}_{secrets.token_urlsafe(32)}"
+    record = ApiKeyRecord(
+        id=api_key_id,
         name=name,
         secret_hash=_hash(secret),
         scopes=sorted(scopes),
@@ -66,23 +68,24 @@ def _add(session: Session, name: str, scopes: Sequence[Scope], sketches: str, no
         created_at=now,
         revoked_at=None,
     )
-    api_keys.add(session, row)
-    return NewKey(_view(row), secret)
+    api_keys.add(session, record)
+    return NewKey(_view(record), secret)
 
 
 def list_keys(context: Context, after: str | None, limit: int) -> Page[KeyView]:
+    """The first API keys after this id, revoked ones too, in the order of their ids."""
     with context.database.reading() as session:
-        rows = api_keys.page(session, after or "", limit + 1)
-        return paged([_view(row) for row in rows], limit, lambda last: last.id)
+        records = api_keys.page(session, after or "", limit + 1)
+        return paged([_view(record) for record in records], limit, lambda last: last.id)
 
 
-def revoke_key(context: Context, key_id: str, *, by: str | None = None) -> None:
-    """Revoke a key, for the caller with the key `by`, which may be the same."""
+def revoke_key(context: Context, api_key_id: str, *, by: str | None = None) -> None:
+    """Revoke an API key, for the caller with the API key `by`, which may be the same."""
     with context.database.writing() as session:
-        held = api_keys.lock(session, {key_id} if by is None else {key_id, by})
+        held = api_keys.lock(session, {api_key_id} if by is None else {api_key_id, by})
         if by is not None and (by not in held or held[by].revoked_at is not None):
             raise revoked()
-        api_keys.revoke(session, held.get(key_id), context.now())
+        api_keys.revoke(session, held.get(api_key_id), context.now())
 
 
 def authenticate(context: Context, secret: str) -> Principal:
@@ -90,18 +93,18 @@ def authenticate(context: Context, secret: str) -> Principal:
     presented = _hash(secret)
     if context.admin_key is not None and compare_digest(_hash(context.admin_key), presented):
         return Principal(frozenset(["admin"]), EVERYTHING, secret)
-    key_id = secret.removeprefix(f"{_PREFIX}_").partition("_")[0]
+    api_key_id = secret.removeprefix(f"{_PREFIX}_").partition("_")[0]
     with context.database.reading() as session:
-        row = api_keys.find(session, key_id) if key_id.isalnum() else None
-    known = compare_digest(row.secret_hash if row else _NOBODY, presented)
-    if row is None or not known or row.revoked_at is not None:
+        found = api_keys.find(session, api_key_id) if api_key_id.isalnum() else None
+    known = compare_digest(found.secret_hash if found else _NOBODY, presented)
+    if found is None or not known or found.revoked_at is not None:
         raise Unauthenticated("The key is unknown or revoked. Send a valid one as: Authorization: Bearer <key>.")
-    return Principal(frozenset(row.scopes), row.sketches, secret, row.id)
+    return Principal(frozenset(found.scopes), found.sketches, secret, found.id)
 
 
 def _hash(secret: str) -> bytes:
     return sha256(secret.encode()).digest()
 
 
-def _view(row: KeyRow) -> KeyView:
-    return KeyView(row.id, row.name, row.scopes, row.sketches, row.created_at, row.revoked_at)
+def _view(record: ApiKeyRecord) -> KeyView:
+    return KeyView(record.id, record.name, record.scopes, record.sketches, record.created_at, record.revoked_at)

@@ -1,4 +1,11 @@
-"""Put the data of several sketches into one, which then answers for it to all their ledgers."""
+"""Put the data of several sketches into one, which then answers for it to all their ledgers.
+
+Locks are taken in this order: the sketches by their ids, the state of the target, the register where its people are
+counted, the ledgers by their ids. (The state of a new target is nobody else's yet, so there the register comes first.)
+The states of the sources are read without a lock. Each is read by one statement, so it is of one moment: a batch that
+is being counted in a source meanwhile comes before the merge or after it. No merge, release or deletion of a source
+can come in between, because the sketches are held.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -7,20 +14,21 @@ from typing import Literal
 from sqlalchemy.orm import Session
 
 from app.core.errors import IncompatibleSketches, InvalidRequest
+from app.core.planner import Family
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
 from app.refusals import Closed, Conflict, UnknownSketch
-from app.store import allowances, ledger, sketches, states
-from app.store.tables import SketchRow
+from app.store import allowances, ledger, lineage, sketches, states
+from app.store.records import SketchRecord
 from app.usecases import manage_sketches
 from app.usecases.context import Context
-from app.usecases.manage_sketches import SketchView
+from app.usecases.views import SketchView, sketch_view
 
 Mode = Literal["compact", "summed"]
 
-_SAME = ("k", "unit", "max_contributions", "universe")  # what the lemmas, or the guarantee, need to be equal
+_TAKEN: dict[Mode, set[Family]] = {"compact": {"stream", "compact"}, "summed": {"stream", "summed"}}
 
 
 class _MadeMeanwhile(Exception):
@@ -30,8 +38,8 @@ class _MadeMeanwhile(Exception):
 def merge_sketches(
     context: Context, target: str, sources: Sequence[str], mode: Mode, *, by: str | None = None
 ) -> SketchView:
-    """Make the target from the sources, or add them to it, for the caller with the key `by`. The sources stay as they
-    are."""
+    """Make the target from the sources, or add them to it, for the caller with the API key `by`. The sources stay as
+    they are."""
     if len(set(sources)) != len(sources):
         raise InvalidRequest("Name each source once.")
     try:
@@ -40,107 +48,121 @@ def merge_sketches(
         return _merge_all(context, target, sources, mode, by)
 
 
-def _merge_all(context: Context, target: str, sources: Sequence[str], mode: Mode, by: str | None) -> SketchView:
+def _merge_all(context: Context, target: str, names: Sequence[str], mode: Mode, by: str | None) -> SketchView:
     with context.writing(by) as session:
-        held = sketches.lock(session, [target, *sources])
-        missing = [name for name in sources if name not in held]
+        held = sketches.lock(session, [target, *names])
+        missing = [name for name in names if name not in held]
         if missing:
             raise UnknownSketch(f"There is no sketch named {missing[0]!r}.")
-        into = held.get(target) or _made_like(context, session, target, held[sources[0]])
-        for name in sources:
-            _require_mergeable(session, into, held[name])
-            _merge(session, into, held[name], mode)
-        if into.scope_id is not None and allowances.lock(session, into.scope_id).dropped:
+        sources = [held[name] for name in names]
+        into = held.get(target) or _create_like(context, session, target, sources[0])
+        _require_mergeable(session, into, sources, mode)
+        _merge(session, into, sources, mode)
+        if into.register_id is not None and allowances.lock(session, into.register_id).dropped:
             manage_sketches.close(context, session, into)  # its people are forgotten, so it can take no more of them
-        basis = asdict(sketches.basis(session, into))
-        ledger.note(session, sketches.ledger_ids(session, into), "merge", basis, context.now())
-        return manage_sketches.view(session, into)
+        basis = asdict(sketches.basis(session, into.id))
+        ledger.note(session, lineage.ledger_ids(session, into.id), "merge", basis, context.now())
+        return sketch_view(session, sketches.get(session, target))
 
 
-def _made_like(context: Context, session: Session, name: str, source: SketchRow) -> SketchRow:
-    """A new, empty target with the parameters and the ledger of its first source."""
-    if source.scope_id is not None:
-        allowances.lock(session, source.scope_id)  # before the new row refers to it: two that did could never go on
+def _create_like(context: Context, session: Session, name: str, source: SketchRecord) -> SketchRecord:
+    """Make an empty target with the parameters and the ledger of its first source. A refusal later undoes it."""
+    if source.register_id is not None:
+        # The new row refers to the register, for which PostgreSQL takes a share of its lock. Two merges that each had
+        # a share could never get the whole of it afterwards, so it is taken whole before.
+        allowances.lock(session, source.register_id)
     made = sketches.create(
         session,
         name=name,
         ledger_id=source.ledger_id,
-        k=source.k,
-        unit=source.unit,
-        max_contributions=source.max_contributions,
-        enforcement=source.enforcement,
-        scope_id=source.scope_id,
+        parameters=source.parameters,
+        register_id=source.register_id,
         description="",
-        universe=sketches.universe(source),
         now=context.now(),
     )
-    row = sketches.get(session, name)
-    if row.deleted_at is not None:
+    target = sketches.get(session, name)
+    if target.deleted_at is not None:
         raise Conflict(f"A deleted sketch was named {name!r}; its name stays taken.")
     if not made:
         raise _MadeMeanwhile
-    return row
+    return target
 
 
-def _require_mergeable(session: Session, target: SketchRow, source: SketchRow) -> None:
-    for field in _SAME:
-        ours, theirs = getattr(target, field), getattr(source, field)
-        if ours != theirs:
-            shown = "another universe" if field == "universe" else f"{field} = {theirs}"
-            raise IncompatibleSketches(field, f"Source {source.name!r} has {shown}, unlike {target.name!r}.")
-    if target.scope_id != source.scope_id:  # in one scope a person has one allowance for all of it
+def _require_mergeable(session: Session, target: SketchRecord, sources: Sequence[SketchRecord], mode: Mode) -> None:
+    """Refuse the merge for the first source that does not fit, before any data are read."""
+    origins = lineage.origin_names(session, [target.id, *(source.id for source in sources)])
+    inside = origins[target.id]
+    for source in sources:
+        _require_alike(target, source)
+        if target.closed_at is not None:
+            raise Closed(f"The sketch {target.name!r} was closed and takes no more data.")
+        twice = inside & origins[source.id]
+        if twice:
+            raise IncompatibleSketches(
+                "sources",
+                f"{target.name!r} and {source.name!r} both hold the events of {min(twice)!r}, which would count twice.",
+            )
+        inside |= origins[source.id]
+        for sketch in (target, source):
+            if sketch.family not in _TAKEN[mode]:
+                raise IncompatibleSketches(
+                    "family", f"{sketch.name!r} is a {sketch.family} sketch and cannot take part in mode {mode!r}."
+                )
+
+
+def _require_alike(target: SketchRecord, source: SketchRecord) -> None:
+    difference = target.parameters.difference_from(source.parameters)
+    if difference:
+        raise IncompatibleSketches(
+            difference.field, f"Source {source.name!r} has {difference.words}, unlike {target.name!r}."
+        )
+    if target.register_id != source.register_id:  # in one register a person has one allowance for all of it
         raise IncompatibleSketches(
             "enforcement",
             f"A person may be in {source.name!r} and in {target.name!r}, up to the limit in each. "
             "Sketches whose people are counted can be merged if one ledger bounds them together (`contributions`).",
         )
-    if target.closed_at is not None:
-        raise Closed(f"The sketch {target.name!r} was closed and takes no more data.")
-    twice = sketches.origin_names(session, target) & sketches.origin_names(session, source)
-    if twice:
-        raise IncompatibleSketches(
-            "sources",
-            f"{target.name!r} and {source.name!r} both hold the events of {min(twice)!r}, which would count twice.",
-        )
 
 
-def _merge(session: Session, target: SketchRow, source: SketchRow, mode: Mode) -> None:
-    into = states.load(session, target, for_update=True)
-    added = states.load(session, source, for_update=False)
+def _merge(session: Session, target: SketchRecord, sources: Sequence[SketchRecord], mode: Mode) -> None:
+    """Add the data of the sources to the locked target: it is loaded once, added to in memory, and saved once."""
     merged: CompactSketch | SummedSketch
+    into = states.load(session, target, for_update=True)
+    added = (states.load(session, source, for_update=False) for source in sources)  # one at a time: they may be large
     if mode == "compact":
-        merged = _compact(target, into).merged(_compact(source, added))
+        merged = _compact(into)
+        for sketch in added:
+            merged = merged.merged(_compact(sketch))
     else:
-        merged = _summed(target, into).plus(_summed(source, added))
+        merged = _summed(into)
+        for sketch in added:
+            merged = merged.plus(_summed(sketch))
     states.save(session, target, merged)
-    sketches.inherit(session, target, source)
-    target.family = mode
-    target.counted_by_request = target.counted_by_request or source.counted_by_request
-    target.sources = merged.sources if isinstance(merged, SummedSketch) else 1
-    session.flush()
+    lineage.inherit(session, target.id, [source.id for source in sources])
+    sketches.note_merge(
+        session,
+        target.id,
+        family=mode,
+        sources=merged.sources if isinstance(merged, SummedSketch) else 1,
+        counted_by_request=any(sketch.counted_by_request for sketch in (target, *sources)),
+    )
 
 
-def _compact(row: SketchRow, sketch: Sketch) -> CompactSketch:
+def _compact(sketch: Sketch) -> CompactSketch:
     match sketch:
         case StreamSketch():
             return CompactSketch.of_stream(sketch)
         case CompactSketch():
             return sketch
         case SummedSketch():
-            raise _wrong_family(row, "compact")
+            raise RuntimeError("the state of a sketch is of another family than its row says")
 
 
-def _summed(row: SketchRow, sketch: Sketch) -> SummedSketch:
+def _summed(sketch: Sketch) -> SummedSketch:
     match sketch:
         case StreamSketch():
             return SummedSketch.of_stream(sketch)
         case SummedSketch():
             return sketch
         case CompactSketch():
-            raise _wrong_family(row, "summed")
-
-
-def _wrong_family(row: SketchRow, mode: Mode) -> IncompatibleSketches:
-    return IncompatibleSketches(
-        "family", f"{row.name!r} is a {row.family} sketch and cannot take part in mode {mode!r}."
-    )
+            raise RuntimeError("the state of a sketch is of another family than its row says")

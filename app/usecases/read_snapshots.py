@@ -22,15 +22,16 @@ def get_snapshot(context: Context, caller: Principal, snapshot_id: str) -> Snaps
 
 
 def list_snapshots(context: Context, name: str, before: int | None, limit: int) -> Page[tuple[int, Snapshot]]:
-    """Newest first, each with its number; of a deleted sketch too."""
+    """The snapshots of the sketch, deleted or not, newest first, each with its number."""
     with context.database.reading() as session:
-        rows = snapshots.page(session, sketches.get(session, name), before, limit + 1)
-        return paged(rows, limit, lambda last: str(last[0]))
+        found = snapshots.page(session, sketches.get_id(session, name), before, limit + 1)
+        return paged(found, limit, lambda last: str(last[0]))
 
 
 def newest_snapshot(context: Context, name: str) -> Snapshot:
+    """The last snapshot of the sketch, deleted or not; NoSnapshot where there is none yet."""
     with context.database.reading() as session:
-        newest = snapshots.newest(session, sketches.get(session, name))
+        newest = snapshots.newest(session, sketches.get_id(session, name))
     if newest is None:
         raise NoSnapshot(f"Release one with POST /v1/sketches/{name}/snapshots; reading never spends.")
     return newest
@@ -65,6 +66,7 @@ def _pieces(context: Context, snapshot_id: str, numbers: list[int]) -> Iterator[
 
 
 def load(session: Session, snapshot_id: str) -> Snapshot:
+    """The snapshot of this id, or UnknownSnapshot."""
     snapshot = snapshots.find(session, snapshot_id)
     if snapshot is None:
         raise _unknown(snapshot_id)

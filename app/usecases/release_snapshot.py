@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from app.core.guarantee import sentence
 from app.core.histogram import Counts, ErrorBound, Snapshot, within_bytes
-from app.core.ledger.account import exhausted
+from app.core.ledger.account import Account, Payment, exhausted, payments
 from app.core.ledger.budget import decimal_text
 from app.core.noise.samplers import Noise
 from app.core.planner import Family, Offer, choose, draw_for, released
@@ -23,8 +23,7 @@ from app.core.sketches.universe import Universe
 from app.refusals import Overloaded, UnknownSketch
 from app.store import claims, ledger, sketches, snapshots, states
 from app.store.claims import Claim
-from app.store.ledger import Payment
-from app.store.tables import SketchRow
+from app.store.records import SketchRecord
 from app.usecases import read_snapshots
 from app.usecases.context import Context
 from app.usecases.plan_release import Terms
@@ -43,17 +42,18 @@ class _Prepared:
     offer: Offer
     drawn: "Noise | _Counted" = field(repr=False)
 
-    def fits(self, session: Session, row: SketchRow) -> bool:
+    def fits(self, session: Session, sketch: SketchRecord) -> bool:
         """Whether the locked sketch still is what this was prepared for. A merge changes it; nothing else changes what
         is compared."""
-        if (self.sketch_id, self.family, self.sources) != (row.id, row.family, row.sources):
+        if (self.sketch_id, self.family, self.sources) != (sketch.id, sketch.family, sketch.sources):
             return False
-        return not isinstance(self.drawn, _Counted) or self.drawn.token == states.token(session, row.id)
+        return not isinstance(self.drawn, _Counted) or self.drawn.token == states.token(session, sketch.id)
 
-    def counts(self, session: Session, row: SketchRow) -> Counts:
+    def add_noise(self, session: Session, sketch: SketchRecord) -> Counts:
+        """The noisy counts of the locked sketch, from the noise that was drawn, which is used up then."""
         if isinstance(self.drawn, _Counted):
             return self.drawn.counts
-        return released(self.offer, states.load(session, row, for_update=False), self.universe, self.drawn)
+        return released(self.offer, states.load(session, sketch, for_update=False), self.universe, self.drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,13 @@ class _Counted:
     counts: Counts = field(repr=False)
 
 
+class _NotCovered(Exception):
+    """Some of the locked ledgers cannot pay. What would fit may take long to find, so no lock is held then."""
+
+    def __init__(self, accounts: Sequence[Account], offer: Offer) -> None:
+        self.accounts, self.offer = accounts, offer
+
+
 class _Changed(Exception):
     """The sketch became another kind of sketch while its release was being prepared."""
 
@@ -71,7 +78,7 @@ class _Changed(Exception):
 def release_snapshot(
     context: Context, name: str, terms: Terms, mechanism: str, claim: Claim | None, *, by: str | None = None
 ) -> Snapshot:
-    """Charge, add noise, store, commit, and only then answer, for the caller with the key `by`.
+    """Charge, add noise, store, commit, and only then answer, for the caller with the API key `by`.
 
     A retry under the same claim gets the stored snapshot. Its bars are read with `read_bars`.
     """
@@ -82,7 +89,7 @@ def release_snapshot(
         try:
             prepared = _prepare(context, name, terms, mechanism)
             return _commit(context, name, terms, prepared, claim, by)
-        except ledger.NotCovered as refused:  # the transaction is over: what would fit may be searched
+        except _NotCovered as refused:  # the transaction is over: what would fit may be searched
             raise exhausted(refused.accounts, refused.offer) from None
         except UnknownSketch:
             earlier = _earlier(context, claim) if claim else None
@@ -107,22 +114,23 @@ def _prepare(context: Context, name: str, terms: Terms, mechanism: str) -> _Prep
     At most 100,000 values are drawn, and as many coins, or as many as a sum has keys: some 15 µs for each.
     """
     with context.database.reading(one_moment=True) as session:
-        row = sketches.get_live(session, name)
-        accounts = [ledger.account(payer) for payer in ledger.payers(session, row.id)]
-    offer = choose(terms.about(row), mechanism)
+        sketch = sketches.get_live(session, name)
+        accounts = [payer.account for payer in ledger.payers(session, sketch.id)]
+    offer = choose(terms.about(sketch.parameters, family=sketch.family, sources=sketch.sources), mechanism)
     if not all(account.covers(offer) for account in accounts):
         raise exhausted(accounts, offer)
-    universe = sketches.universe(row)
-    if row.family == "summed":
-        drawn: Noise | _Counted = _count_copy(context, row, offer, universe)
+    universe = sketch.parameters.universe
+    if sketch.family == "summed":
+        drawn: Noise | _Counted = _count_copy(context, sketch.id, offer, universe)
     else:
         drawn = draw_for(offer, universe, context.noise)
-    return _Prepared(row.id, row.family, row.sources, universe, offer, drawn)
+    return _Prepared(sketch.id, sketch.family, sketch.sources, universe, offer, drawn)
 
 
-def _count_copy(context: Context, row: SketchRow, offer: Offer, universe: Universe | None) -> _Counted:
+def _count_copy(context: Context, sketch_id: int, offer: Offer, universe: Universe | None) -> _Counted:
+    """Add noise to a copy of a sum."""
     with context.database.reading(one_moment=True) as session:
-        token, stored = states.token(session, row.id), states.read(session, row.id)
+        token, stored = states.token(session, sketch_id), states.read(session, sketch_id)
     if token is None or stored is None:
         raise _Changed  # it was deleted, and what is prepared anew will say so
     return _Counted(token, released(offer, states.decoded(stored), universe, context.noise))
@@ -133,39 +141,42 @@ def _commit(
 ) -> Snapshot:
     with context.writing(by) as session:
         now = context.now()
-        row = sketches.lock_live(session, name)  # before the claim, as docs/architecture.md orders all locks
-        earlier = claims.claim(session, claim, now) if claim else None
+        sketch = sketches.lock_live(session, name)  # before the claim, as docs/architecture.md orders all locks
+        earlier = claims.stake(session, claim, now) if claim else None
         if earlier is not None:
             return read_snapshots.load(session, earlier.snapshot_id or "")
-        if not prepared.fits(session, row):
+        if not prepared.fits(session, sketch):
             raise _Changed
-        snapshot = _release(session, row, terms, prepared, context.max_histogram_bytes, now)
+        snapshot = _release(session, sketch, terms, prepared, context.max_histogram_bytes, now)
         if claim is not None:
             claims.settle(session, claim, snapshot.id)
     return snapshot
 
 
 def _release(
-    session: Session, row: SketchRow, terms: Terms, prepared: _Prepared, most_bytes: int, now: datetime
+    session: Session, sketch: SketchRecord, terms: Terms, prepared: _Prepared, most_bytes: int, now: datetime
 ) -> Snapshot:
-    """Every ledger must cover it before any data are read; what it rested on is hashed into the payments."""
+    """Every ledger must cover the release before any data are read; what it rested on is hashed into the payments."""
     offer = prepared.offer
-    payers = ledger.lock_payers(session, row.id, offer)
-    counts, left_out = within_bytes(prepared.counts(session, row), most_bytes)
-    snapshot = _snapshot(row, terms, offer, left_out, ledger.payments(payers, offer), now)
-    digest = snapshots.add(session, snapshot, offer.calibrated.bars(counts, offer.error_bound), row.id)
-    basis = asdict(sketches.basis(session, row)) | {"snapshot_digest": digest}
+    payers = ledger.lock_payers(session, sketch.id)
+    accounts = [payer.account for payer in payers]
+    if not all(account.covers(offer) for account in accounts):
+        raise _NotCovered(accounts, offer)
+    counts, left_out = within_bytes(prepared.add_noise(session, sketch), most_bytes)
+    snapshot = _snapshot(sketch, terms, offer, left_out, payments(accounts, offer), now)
+    digest = snapshots.add(session, snapshot, offer.calibrated.bars(counts, offer.error_bound), sketch.id)
+    basis = asdict(sketches.basis(session, sketch.id)) | {"snapshot_digest": digest}
     ledger.charge(session, payers, offer, snapshot_id=snapshot.id, basis=basis, now=now)
     return snapshot
 
 
 def _snapshot(
-    row: SketchRow, terms: Terms, offer: Offer, left_out: int | None, payments: Sequence[Payment], now: datetime
+    sketch: SketchRecord, terms: Terms, offer: Offer, left_out: int | None, paid: Sequence[Payment], now: datetime
 ) -> Snapshot:
     """`left_out`: the largest count for which there was no room, if there was one."""
     return Snapshot(
         id=uuid4().hex,
-        sketch=row.name,
+        sketch=sketch.name,
         created_at=now,
         mechanism=offer.mechanism,
         theorem=offer.theorem,
@@ -173,15 +184,15 @@ def _snapshot(
         parameters=offer.calibrated.parameters(),
         error_bound=_error_bound(offer, left_out),
         guarantee=sentence(
-            unit=row.unit,
-            max_contributions=row.max_contributions,
-            enforcement=row.enforcement,
+            unit=sketch.parameters.unit,
+            max_contributions=sketch.parameters.max_contributions,
+            enforcement=sketch.parameters.enforcement,
             cost=offer.cost,
-            counted_by_request=row.counted_by_request,
+            counted_by_request=sketch.counted_by_request,
         ),
         truncated=left_out is not None,
-        charged=[{"ledger": payment.ledger, **payment.charged} for payment in payments],
-        remaining=[{"ledger": payment.ledger, **payment.remaining} for payment in payments],
+        charged=[{"ledger": payment.ledger, **payment.charged} for payment in paid],
+        remaining=[{"ledger": payment.ledger, **payment.remaining} for payment in paid],
         **offer.cost.as_strings(),
     )
 

@@ -12,9 +12,9 @@ from app.core.ledger.budget import EPSILON_DIGITS, Budget
 from app.core.ledger.composition import Release, epsilon_of
 from app.core.ledger.proven import Change, Proven, proven
 from app.core.noise.tails import CONTEXT
-from app.store import ledger, sketches
-from app.store.ledger import Line
-from app.store.tables import LedgerRow
+from app.store import entries, ledger, lineage
+from app.store.entries import Line
+from app.store.records import LedgerRecord
 from app.usecases.context import Context
 
 _DIGITS = Decimal("0.0001")
@@ -38,17 +38,20 @@ class Report:
 
 
 def report_ledger(context: Context, name: str) -> Report:
-    """Every figure comes from the same entries, which the hash of the last one stands for: so a report is made once."""
+    """The report of the ledger, or UnknownLedger.
+
+    Every figure comes from the same entries, which the hash of the last one stands for: so a report is made once.
+    """
     with context.database.reading() as session:
-        row = ledger.get(session, name)
-        made = context.reports.find((name, row.head))
+        record = ledger.get(session, name)
+        made = context.reports.find((name, record.head))
         if made is not None:
             return made
-        counted = _Counted(ledger.lines(session, row.id, until=row.entries))
-        holds = proven(ledger.accountant(row), counted)
-        marked = sketches.holds_marked(session, row.id)
-    report = _report(row, holds, counted, marked=marked)
-    context.reports.put((name, row.head), report)
+        counted = _Counted(entries.lines(session, record.id, until=record.entries))
+        holds = proven(record.account.accountant, counted)
+        marked = lineage.holds_marked(session, record.id)
+    report = _report(record, holds, counted, marked=marked)
+    context.reports.put((name, record.head), report)
     return report
 
 
@@ -67,6 +70,7 @@ class _Counted:
 
     @property
     def number(self) -> int:
+        """How many releases there were."""
         return self._alike.total()
 
     def numerical_epsilon(self, delta: float) -> str:
@@ -80,11 +84,11 @@ class _Counted:
             return str(min(Decimal(composed), Decimal(units).scaleb(-EPSILON_DIGITS)).quantize(_DIGITS, ROUND_CEILING))
 
 
-def _report(row: LedgerRow, holds: Proven, counted: _Counted, *, marked: bool) -> Report:
-    accountant = ledger.accountant(row)
+def _report(record: LedgerRecord, holds: Proven, counted: _Counted, *, marked: bool) -> Report:
+    accountant = record.account.accountant
     return Report(
-        ledger=row.name,
-        accountant=row.accountant,
+        ledger=record.name,
+        accountant=record.accountant,
         releases=counted.number,
         total=holds.total,
         guarantee=holds.guarantee,

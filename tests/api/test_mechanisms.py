@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import update
 
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
 from app.store import sketches, states
+from app.store.tables import SketchRow
 from app.usecases.context import Context
 from tests.api.calls import post_events, problem, release
 
@@ -29,9 +31,8 @@ def _plan(client: TestClient, **question: Any) -> dict[str, Any]:
 def _replace_state(context: Context, sketch: Sketch, family: str) -> None:
     """What a merge leaves behind."""
     with context.database.writing() as session:
-        row = sketches.get(session, "views")
-        row.family = family  # type: ignore[assignment]
-        states.save(session, row, sketch)
+        session.execute(update(SketchRow).where(SketchRow.name == "views").values(family=family))
+        states.save(session, sketches.get(session, "views"), sketch)
 
 
 def test_a_sketch_with_a_universe_is_released_without_delta(client: TestClient) -> None:

@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,7 +15,7 @@ from app.main import build_context, create_app
 from app.settings import Settings
 from app.store import ledger, sketches
 from app.store.database import Database
-from app.store.tables import LedgerRow, SketchRow
+from app.store.records import LedgerRecord, SketchRecord
 from app.usecases.audit_ledger import verify_ledgers
 from app.usecases.context import Context
 from tests import books
@@ -72,7 +72,7 @@ def test_a_merge_waits_for_a_release_that_knows_its_payers_and_has_not_yet_read(
     """Otherwise the release could read data whose ledger it has not charged."""
     held, go_on, lock_payers = threading.Event(), threading.Event(), ledger.lock_payers
 
-    def lock_and_wait(*given: Any) -> Sequence[LedgerRow]:
+    def lock_and_wait(*given: Any) -> list[LedgerRecord]:
         payers = lock_payers(*given)
         held.set()
         assert go_on.wait(30)
@@ -116,18 +116,14 @@ def test_a_target_that_another_request_has_just_made_is_added_to(client: TestCli
     assert books.counters(context.database, "both") == {"left": 1, "right": 1}
 
 
-def _make_like(session: Session, name: str, row: SketchRow) -> None:
+def _make_like(session: Session, name: str, like: SketchRecord) -> None:
     made = sketches.create(
         session,
         name=name,
-        ledger_id=row.ledger_id,
-        k=row.k,
-        unit=row.unit,
-        max_contributions=row.max_contributions,
-        enforcement=row.enforcement,
-        scope_id=row.scope_id,
+        ledger_id=like.ledger_id,
+        parameters=like.parameters,
+        register_id=like.register_id,
         description="",
-        universe=None,
-        now=row.created_at,
+        now=like.created_at,
     )
     assert made

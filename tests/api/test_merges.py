@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import update
 
 from app.core.guarantee import NOT_COVERED
-from app.store import sketches
+from app.store.tables import SketchRow
 from app.usecases.context import Context
 from tests import books
 from tests.api.calls import create_sketch, merge, post_events, problem, release
@@ -145,7 +146,7 @@ def test_a_limited_key_merges_only_what_it_may_touch(client: TestClient) -> None
 def _mark(context: Context, name: str) -> None:
     """As a migration marks sketches that an earlier version counted."""
     with context.database.writing() as session:
-        sketches.get(session, name).counted_by_request = True
+        session.execute(update(SketchRow).where(SketchRow.name == name).values(counted_by_request=True))
 
 
 def test_what_an_earlier_version_counted_stays_marked_in_whatever_it_is_merged_into(

@@ -21,7 +21,7 @@ from sqlalchemy import MetaData, select
 from app.main import build_context, create_app
 from app.settings import Settings
 from app.store.database import Database
-from app.store.tables import AllowanceRow, ScopeRow
+from app.store.tables import AllowanceRow, RegisterRow
 from app.usecases.context import Context
 from tests import books
 from tests.api.calls import post_events, problem, release
@@ -350,8 +350,8 @@ def _dump(database: Database) -> bytes:
 
 def _prints(database: Database, scope: str) -> set[bytes]:
     with database.reading() as session:
-        query = select(AllowanceRow.entries).join(ScopeRow, ScopeRow.id == AllowanceRow.scope_id)
-        rows = session.scalars(query.where(ScopeRow.name == scope)).all()
+        query = select(AllowanceRow.entries).join(RegisterRow, RegisterRow.id == AllowanceRow.register_id)
+        rows = session.scalars(query.where(RegisterRow.name == scope)).all()
     return {person for entries in rows for person, _ in struct.iter_unpack("<12sH", entries)}
 
 

@@ -23,7 +23,7 @@ from app.store.tables import (
     LineageRow,
     OriginRow,
     PartRow,
-    ScopeRow,
+    RegisterRow,
     SketchRow,
     StateRow,
 )
@@ -49,7 +49,7 @@ def elsewhere(settings: Settings, client: TestClient) -> Iterator[httpx2.Client]
 def _forget_sketches(context: Context) -> None:
     """As if none had been made."""
     with context.database.writing() as session:
-        for table in (AllowanceRow, PartRow, StateRow, OriginRow, LineageRow, SketchRow, ScopeRow):
+        for table in (AllowanceRow, PartRow, StateRow, OriginRow, LineageRow, SketchRow, RegisterRow):
             session.execute(delete(table))
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from app.core.kernel import new_allowances
 from app.store import allowances
 from app.store.database import Database
-from app.store.tables import AllowanceRow, ScopeRow
+from app.store.tables import AllowanceRow, RegisterRow
 from app.usecases.context import Context
 
 Used = dict[bytes, int]
@@ -55,7 +55,7 @@ def _read(session: Session, scope: int, sequence: int = 0, known: Used | None = 
 
 
 def _levels(session: Session, scope: int) -> list[int]:
-    query = select(AllowanceRow.level).where(AllowanceRow.scope_id == scope).order_by(AllowanceRow.sequence)
+    query = select(AllowanceRow.level).where(AllowanceRow.register_id == scope).order_by(AllowanceRow.sequence)
     return list(session.scalars(query))
 
 
@@ -111,9 +111,9 @@ def test_a_hundred_rows_are_put_together_and_ninety_nine_are_not(database: Datab
 
 def test_the_ten_thousandth_commit_puts_the_hundreds_together(database: Database, scope: int) -> None:
     with database.writing() as session:
-        session.get_one(ScopeRow, scope).sequence = 9_900 << 31
+        session.get_one(RegisterRow, scope).sequence = 9_900 << 31
         session.flush()
-        old = {"scope_id": scope, "level": 1}
+        old = {"register_id": scope, "level": 1}
         for number in (100, 9_900):
             session.add(AllowanceRow(sequence=number << 31, entries=_packed({_person(number): 5}), **old))
         session.flush()

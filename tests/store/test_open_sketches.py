@@ -13,6 +13,7 @@ from app.core.kernel import Fold, batch_of
 from app.core.ledger.budget import Budget
 from app.core.sketches import state
 from app.core.sketches.order import SECRET_BYTES, Order
+from app.core.sketches.parameters import SketchParameters
 from app.core.sketches.stream import StreamSketch
 from app.main import build_context
 from app.settings import Settings
@@ -132,7 +133,7 @@ def test_what_is_dropped_or_replaced_is_freed() -> None:
 
 def _create(context: Context, name: str) -> None:
     budget = OwnBudget(Budget.granted(epsilon="1", delta="1e-5"), "basic")
-    spec = SketchSpec(k=8, unit="event", max_contributions=1, ledger=budget, description="", universe=None)
+    spec = SketchSpec(SketchParameters(k=8, unit="event", max_contributions=1), ledger=budget)
     create_sketch(context, name, spec)
 
 

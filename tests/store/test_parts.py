@@ -9,6 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from app.core.kernel import batch_of
 from app.core.ledger.budget import Budget
+from app.core.sketches.parameters import SketchParameters
 from app.main import build_context
 from app.settings import Settings
 from app.store import sketches, states
@@ -26,7 +27,7 @@ _K = 4096
 
 def _create(context: Context, *, k: int = _K) -> None:
     budget = OwnBudget(Budget.granted(epsilon="1", delta="1e-5"), "basic")
-    spec = SketchSpec(k=k, unit="event", max_contributions=1, ledger=budget, description="", universe=None)
+    spec = SketchSpec(SketchParameters(k=k, unit="event", max_contributions=1), ledger=budget)
     create_sketch(context, "views", spec)
 
 

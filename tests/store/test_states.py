@@ -12,6 +12,7 @@ from sqlalchemy import Connection, event, select, text
 from app.core.kernel import batch_of
 from app.core.ledger.budget import Budget
 from app.core.sketches.compact import CompactSketch
+from app.core.sketches.parameters import SketchParameters
 from app.core.sketches.stream import StreamSketch
 from app.main import build_context
 from app.refusals import Conflict, UnknownSketch
@@ -39,7 +40,7 @@ def other(settings: Settings) -> Iterator[Context]:
 
 def _create(context: Context, name: str = "views", *, k: int = 1024) -> None:
     budget = OwnBudget(Budget.granted(epsilon="1", delta="1e-5"), "basic")
-    spec = SketchSpec(k=k, unit="event", max_contributions=1, ledger=budget, description="", universe=None)
+    spec = SketchSpec(SketchParameters(k=k, unit="event", max_contributions=1), ledger=budget)
     create_sketch(context, name, spec)
 
 

@@ -8,8 +8,8 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from app.store.tables import LedgerRow
-from app.usecases import audit_ledger
+from app.store import ledger
+from app.store.records import LedgerRecord
 from app.usecases.audit_ledger import export_ledgers, verify_ledgers
 from app.usecases.context import Context
 from tests.api.calls import create_sketch, problem, release
@@ -36,14 +36,14 @@ def test_an_honest_history_verifies(context: Context) -> None:
 def test_a_release_while_the_ledgers_are_read_is_no_fault(
     client: TestClient, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, released = audit_ledger._ledgers, []
+    read, released = ledger.read_all, []
 
-    def interrupted(session: Session) -> list[LedgerRow]:
-        rows = read(session)
+    def interrupted(session: Session) -> list[LedgerRecord]:
+        records = read(session)
         released.append(release(client, "ab").status_code)
-        return rows
+        return records
 
-    monkeypatch.setattr(audit_ledger, "_ledgers", interrupted)
+    monkeypatch.setattr(ledger, "read_all", interrupted)
     assert verify_ledgers(context) == []
     assert released
     assert set(released) == {201}

@@ -21,11 +21,12 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from sqlalchemy import delete, event, select, update
+from sqlalchemy import delete, event, insert, select, update
 
 from app.core.kernel import batch_of, sets_of
 from app.core.ledger.budget import Budget
 from app.core.people import Enforcement, Unit
+from app.core.sketches.parameters import Contributions, SketchParameters
 from app.main import build_context
 from app.refusals import Unavailable, WrongUserKey
 from app.settings import Settings
@@ -33,14 +34,14 @@ from app.store import allowances, open_sketches
 from app.store.claims import Claim
 from app.store.database import Database
 from app.store.open_sketches import OpenSketches
-from app.store.tables import AllowanceRow, RequestRow, ScopeRow
+from app.store.tables import AllowanceRow, RegisterRow, RequestRow
 from app.store.user_key import UserKey
 from app.usecases import merge_sketches as merging
 from app.usecases.context import Context
 from app.usecases.ingest.count import count_submissions
 from app.usecases.ingest.people import rules_of
 from app.usecases.ingest.submission import Outcome, Submission
-from app.usecases.manage_ledgers import Contributions, create_ledger
+from app.usecases.manage_ledgers import create_ledger
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, close_sketch, create_sketch
 from app.usecases.merge_sketches import merge_sketches
 from tests import books
@@ -71,13 +72,8 @@ def _create(
     ledger: str | None = None,
 ) -> None:
     spec = SketchSpec(
-        k=k,
-        unit=unit,
-        max_contributions=m,
+        SketchParameters(k=k, unit=unit, max_contributions=m, enforcement=enforcement),
         ledger=ledger or OwnBudget(_BUDGET, "basic"),
-        description="",
-        universe=None,
-        enforcement=enforcement,
     )
     create_sketch(context, name, spec)
 
@@ -186,7 +182,7 @@ def test_a_declared_sketch_counts_everything_and_writes_nobody_down(context: Con
     assert books.counters(context.database) == {"a": 9, "b": 1}
     with context.database.reading() as session:
         assert session.scalars(select(AllowanceRow)).all() == []
-        assert session.scalars(select(ScopeRow)).all() == []
+        assert session.scalars(select(RegisterRow)).all() == []
 
 
 def test_a_batch_of_which_nothing_counts_writes_like_any_other(context: Context) -> None:
@@ -431,7 +427,7 @@ def test_an_idle_process_that_forgot_reads_everything_again(context: Context, mo
 @contextmanager
 def _put_back(database: Database) -> Iterator[None]:
     """What is written meanwhile is lost, as by restoring a backup, or by failing over to a replica that was behind."""
-    tables = (ScopeRow, AllowanceRow, RequestRow)
+    tables = (RegisterRow, AllowanceRow, RequestRow)
     state = books.stored(database)
     with database.reading() as session:
         backup = {table: [dict(row) for row in session.execute(select(table.__table__)).mappings()] for table in tables}
@@ -440,9 +436,9 @@ def _put_back(database: Database) -> Iterator[None]:
         for table in (AllowanceRow, RequestRow):
             session.execute(delete(table))
             for row in backup[table]:
-                session.add(table(**row))
-        for row in backup[ScopeRow]:
-            session.execute(update(ScopeRow).where(ScopeRow.id == row["id"]).values(sequence=row["sequence"]))
+                session.connection().execute(insert(table), row)
+        for row in backup[RegisterRow]:
+            session.execute(update(RegisterRow).where(RegisterRow.id == row["id"]).values(sequence=row["sequence"]))
     books.put_back(database, state)
 
 
@@ -498,7 +494,7 @@ def test_a_sketch_made_by_many_at_once_has_one_scope(context: Context) -> None:
         for one in [threads.submit(_create, context, "views", ledger="shared") for _ in range(6)]:
             one.result(60)
     with context.database.reading() as session:
-        assert session.scalars(select(ScopeRow.name)).all() == ["sketch/views"]
+        assert session.scalars(select(RegisterRow.name)).all() == ["sketch/views"]
     _send(context, [("u", "a", 9)])
     assert books.counters(context.database) == {"a": 5}
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Update, event, text
 from app.core.errors import BadBatch, Refusal
 from app.core.kernel import batch_of
 from app.core.ledger.budget import Budget
+from app.core.sketches.parameters import SketchParameters
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.universe import Universe, of_values
 from app.main import build_context
@@ -31,7 +32,7 @@ SWAP = ["one statement"]
 
 def _create(context: Context, name: str = "views", *, k: int = 1024, universe: Universe | None = None) -> None:
     budget = OwnBudget(Budget.granted(epsilon="1", delta="1e-5"), "basic")
-    spec = SketchSpec(k=k, unit="event", max_contributions=1, ledger=budget, description="", universe=universe)
+    spec = SketchSpec(SketchParameters(k=k, unit="event", max_contributions=1, universe=universe), ledger=budget)
     create_sketch(context, name, spec)
 
 

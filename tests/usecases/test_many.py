@@ -1,20 +1,22 @@
 """Lists and reports of very many ledgers, sketches and entries: a fixed number of statements, and bounded answers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from sqlalchemy import event, insert, select
+from sqlalchemy import event, insert, select, update
+from sqlalchemy.orm import Session
 
 from app.core.ledger.budget import Budget, Cost
-from app.core.sketches.universe import of_document, of_range, of_values, size_of_document
-from app.store.tables import EntryRow, LedgerRow, LineageRow, SketchRow
+from app.core.sketches.parameters import SketchParameters
+from app.core.sketches.universe import Universe, as_document, of_document, of_range, of_values
+from app.store.tables import EntryRow, LedgerRow, LineageRow, SketchRow, Table
 from app.usecases.context import Context
 from app.usecases.manage_ledgers import create_ledger, list_ledgers, set_budget
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, get_sketch, list_sketches
-from app.usecases.merge_sketches import merge_sketches
+from app.usecases.merge_sketches import Mode, merge_sketches
 from app.usecases.plan_release import Terms, plan_sketch
 from app.usecases.recent import Recent
 from app.usecases.release_snapshot import release_snapshot
@@ -39,7 +41,7 @@ def _statements(context: Context) -> Iterator[list[str]]:
 def _create(context: Context, *names: str) -> None:
     for name in names:
         budget = OwnBudget(_TOTAL, "basic")
-        spec = SketchSpec(k=8, unit="event", max_contributions=1, ledger=budget, description="", universe=None)
+        spec = SketchSpec(SketchParameters(k=8, unit="event", max_contributions=1), ledger=budget)
         create_sketch(context, name, spec)
 
 
@@ -52,24 +54,62 @@ def _add_ledgers(context: Context, sketch: str, number: int) -> None:
     """Of other data that the sketch holds. Made later, but named to come first."""
     with context.database.writing() as session:
         row = session.scalars(select(SketchRow).where(SketchRow.name == sketch)).one()
-        like = session.scalars(select(LedgerRow).where(LedgerRow.id == row.ledger_id)).one()
-        columns = {column.name: getattr(like, column.name) for column in LedgerRow.__table__.columns}
-        made = [columns | {"id": 1000 + at, "name": f"{number - at:05}"} for at in range(number)]
-        session.execute(insert(LedgerRow), made)
+        made = _like(session, LedgerRow, row.ledger_id, (f"{number - at:05}" for at in range(number)))
         session.execute(insert(LineageRow), [{"sketch_id": row.id, "ledger_id": ledger["id"]} for ledger in made])
+
+
+def _add_sketches(context: Context, name: str, number: int) -> None:
+    """Copies of a sketch, each with a ledger of its own, made by a few statements."""
+    with context.database.writing() as session:
+        row = session.scalars(select(SketchRow).where(SketchRow.name == name)).one()
+        names = [f"{name}{at:05}" for at in range(number)]
+        ledgers = _like(session, LedgerRow, row.ledger_id, names)
+        made = _like(session, SketchRow, row.id, names)
+        paid = list(zip(made, ledgers, strict=True))
+        for sketch, ledger in paid:
+            session.execute(update(SketchRow).where(SketchRow.id == sketch["id"]).values(ledger_id=ledger["id"]))
+        rows = [{"sketch_id": sketch["id"], "ledger_id": ledger["id"]} for sketch, ledger in paid]
+        session.execute(insert(LineageRow), rows)
+
+
+def _like(session: Session, table: type[Table], row_id: int, names: Iterable[str]) -> list[dict[str, Any]]:
+    """Rows like this one, with other names and ids."""
+    columns = table.__table__.columns
+    row = dict(session.execute(select(table.__table__).where(columns["id"] == row_id)).mappings().one())
+    made = [row | {"id": 1000 + at, "name": name} for at, name in enumerate(names)]
+    session.connection().execute(insert(table), made)
+    return made
 
 
 def test_a_page_takes_as_many_statements_as_one_item(context: Context) -> None:
     counts = []
-    for names in (["a"], [f"b{number}" for number in range(20)]):
-        _create(context, *names)
+    _create(context, "a")
+    for number in (1, 21, 1000):
+        if number == 21:
+            _create(context, *(f"b{at}" for at in range(20)))
+        elif number == 1000:
+            _add_sketches(context, "a", 979)
         with _statements(context) as of_sketches:
             sketches = list_sketches(context, "*", None, 1000)
         with _statements(context) as of_ledgers:
             ledgers = list_ledgers(context, "*", None, 1000)
         assert [item.name for item in sketches.items] == [item.name for item in ledgers.items]
+        assert len(sketches.items) == number
         counts.append((len(of_sketches), len(of_ledgers)))
-    assert counts == [(4, 2), (4, 2)]
+    assert counts == [(4, 2), (4, 2), (4, 2)]
+
+
+@pytest.mark.parametrize("mode", ["compact", "summed"])
+def test_a_merge_reads_each_source_once_and_takes_no_other_statement_for_it(context: Context, mode: Mode) -> None:
+    """The target is loaded and saved once, and the ledgers and origins of all sources are inherited together."""
+    counts = []
+    for number in (2, 12):
+        names = [f"{number}-{at}" for at in range(number)]
+        _create(context, *names)
+        with _statements(context) as seen:
+            assert merge_sketches(context, f"all-{number}", names, mode).ledger_count == number
+        counts.append(len(seen))
+    assert counts[1] - counts[0] == 12 - 2
 
 
 def test_each_item_of_a_page_is_shown_with_its_own_ledgers_and_last_release(context: Context) -> None:
@@ -123,7 +163,7 @@ def test_a_report_is_read_by_one_statement_and_made_once_for_the_same_entries(
     context: Context, accountant: str
 ) -> None:
     create_ledger(context, "team", accountant, _TOTAL, None)
-    spec = SketchSpec(k=8, unit="event", max_contributions=1, ledger="team", description="", universe=None)
+    spec = SketchSpec(SketchParameters(k=8, unit="event", max_contributions=1), ledger="team")
     create_sketch(context, "a", spec)
     for epsilon in ("1", "0.5", "1"):
         _release(context, "a", epsilon)
@@ -170,8 +210,14 @@ def test_what_is_recent_is_bounded_and_what_was_not_used_goes_first() -> None:
     assert [recent.find(key) for key in "abc"] == [1, None, 3]
 
 
-@pytest.mark.parametrize("document", [{"values": ["a", "b", "c"]}, {"range": [-3, 9]}])
-def test_the_size_of_a_stored_universe_is_that_of_the_universe(document: dict[str, Any]) -> None:
-    assert size_of_document(document) == of_document(document).size
+@pytest.mark.parametrize("universe", [of_values("bacab"), of_range(-3, 9)])
+def test_a_stored_universe_is_read_back_as_it_was(universe: Universe) -> None:
+    assert of_document(as_document(universe)) == universe
     assert of_values("aab").size == 2
+
+
+@pytest.mark.parametrize("keys", [["b", "a"], ["a", "a"]])
+def test_a_stored_universe_that_somebody_put_out_of_order_is_put_in_order(keys: list[str]) -> None:
+    """Otherwise its keys would not be found in it."""
+    assert of_document({"values": keys}) == of_values(keys)
     assert of_range(1, 1).size == 1

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from app.core.errors import BudgetExhausted, IncompatibleSketches
 from app.core.kernel import batch_of
 from app.core.ledger.budget import Budget, Cost
+from app.core.sketches.parameters import SketchParameters
 from app.main import build_context
 from app.refusals import Conflict, UnknownSketch
 from app.settings import Settings
@@ -40,7 +41,7 @@ class Model(RuleBasedStateMachine):
         self.context = build_context(Settings(database_url=self.new_database()))
         for name in BASES:
             budget = OwnBudget(Budget.granted(epsilon="1", delta="1e-3"), "basic")
-            spec = SketchSpec(k=4, unit="event", max_contributions=1, ledger=budget, description="", universe=None)
+            spec = SketchSpec(SketchParameters(k=4, unit="event", max_contributions=1), ledger=budget)
             manage_sketches.create_sketch(self.context, name, spec)
         self.holds = {name: {name} for name in BASES}
         self.ledgers = {name: {name} for name in BASES}

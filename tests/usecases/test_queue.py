@@ -13,6 +13,7 @@ from sqlalchemy import Connection, event
 from app.core.errors import BadBatch
 from app.core.kernel import Batch, batch_of
 from app.core.ledger.budget import Budget
+from app.core.sketches.parameters import SketchParameters
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.universe import Universe, of_values
 from app.refusals import Conflict, IdempotencyKeyReused, Unauthenticated, Unavailable, UnknownSketch
@@ -35,7 +36,7 @@ _LONG = 60  # seconds: a test that hangs fails
 
 def _create(context: Context, name: str = "views", *, k: int = 64, universe: Universe | None = None) -> None:
     budget = OwnBudget(Budget.granted(epsilon="1", delta="1e-5"), "basic")
-    spec = SketchSpec(k=k, unit="event", max_contributions=1, ledger=budget, description="", universe=universe)
+    spec = SketchSpec(SketchParameters(k=k, unit="event", max_contributions=1, universe=universe), ledger=budget)
     create_sketch(context, name, spec)
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from app.core.ledger.budget import Budget
+from app.core.sketches.parameters import SketchParameters
 from app.main import build_context
 from app.settings import Settings
 from app.store import ledger
@@ -27,7 +28,7 @@ def _create(context: Context) -> None:
     for number, name in enumerate(BASES):
         accountant = "zcdp" if number % 2 else "basic"
         budget = OwnBudget(Budget.granted(epsilon="1.5", delta="1e-5"), accountant)
-        spec = SketchSpec(k=8, unit="event", max_contributions=1, ledger=budget, description="", universe=None)
+        spec = SketchSpec(SketchParameters(k=8, unit="event", max_contributions=1), ledger=budget)
         create_sketch(context, name, spec)
 
 
@@ -60,6 +61,6 @@ def test_no_race_overspends_deadlocks_or_refuses_wrongly(database_url: str) -> N
 def _check_refusals(database: Database, name: str, *, refused: bool) -> None:
     """What is left only shrinks, so a ledger that once could not pay this cost cannot pay it at the end."""
     with database.reading() as session:
-        row = ledger.get(session, name)
-        price = ledger.accountant(row).price(COST, COST.epsilon**2 / 2)
-        assert not refused or not row.left.covers(price)
+        record = ledger.get(session, name)
+        price = record.account.accountant.price(COST, COST.epsilon**2 / 2)
+        assert not refused or not record.left.covers(price)

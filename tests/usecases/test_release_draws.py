@@ -22,6 +22,7 @@ from app.core.noise import samplers
 from app.core.noise.samplers import Noise, draw_ahead
 from app.core.planner import choose, released
 from app.core.sketches.compact import CompactSketch
+from app.core.sketches.parameters import SketchParameters
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
@@ -113,7 +114,7 @@ def _create(
     context: Context, name: str = "views", universe: Universe | None = None, *, epsilon: str = "10", kind: str = "basic"
 ) -> None:
     budget = OwnBudget(Budget.granted(epsilon=epsilon, delta="1e-3"), kind)
-    spec = SketchSpec(k=_K, unit="event", max_contributions=1, ledger=budget, description="", universe=universe)
+    spec = SketchSpec(SketchParameters(k=_K, unit="event", max_contributions=1, universe=universe), ledger=budget)
     create_sketch(context, name, spec)
     count_one(context, name, Submission(batch_of([(key, 10_000 + 1000 * at) for at, key in enumerate(_KEYS)])))
 
@@ -146,9 +147,9 @@ def _without_a_stock(context: Context, mechanism: str, noise: Noise) -> Counts:
     """What the mechanism alone gives."""
     with context.database.reading() as session:
         row = sketches.get(session, "views")
-        offer = choose(_terms(mechanism).about(row), mechanism)
+        offer = choose(_terms(mechanism).about(row.parameters, family=row.family, sources=row.sources), mechanism)
         sketch = states.load(session, row, for_update=False)
-        return released(offer, sketch, sketches.universe(row), noise)
+        return released(offer, sketch, row.parameters.universe, noise)
 
 
 @pytest.mark.parametrize("case", _MECHANISMS)
@@ -186,7 +187,12 @@ def test_all_draws_are_made_before_a_lock_is_held_and_are_those_of_an_empty_sket
         "summed": SummedSketch(_K, 2, {}),
     }
     other = _Numbers(first_uniform=first_uniform)
-    released(choose(_terms(mechanism).about(row), mechanism), empty[row.family], _UNIVERSE, _noise(other))
+    released(
+        choose(_terms(mechanism).about(row.parameters, family=row.family, sources=row.sources), mechanism),
+        empty[row.family],
+        _UNIVERSE,
+        _noise(other),
+    )
     assert (numbers.asked, numbers.tossed) == (other.asked, other.tossed)
 
 

@@ -13,6 +13,7 @@ import pytest
 from app.core.kernel import Batch, batch_of, sets_of
 from app.core.ledger.budget import Budget
 from app.core.people import Enforcement, Unit
+from app.core.sketches.parameters import SketchParameters
 from app.main import build_context
 from app.settings import Settings
 from app.store.claims import Claim
@@ -56,13 +57,8 @@ def workers(database_url: str, tmp_path: Path) -> Iterator[list[Context]]:
 
 def _create(context: Context, name: str, k: int, unit: Unit, enforcement: Enforcement = "declared") -> None:
     spec = SketchSpec(
-        k=k,
-        unit=unit,
-        max_contributions=MOST_KEYS if unit == "user" else 1,
+        SketchParameters(k=k, unit=unit, max_contributions=MOST_KEYS if unit == "user" else 1, enforcement=enforcement),
         ledger="all",
-        description="",
-        universe=None,
-        enforcement=enforcement,
     )
     create_sketch(context, name, spec)
 

@@ -1,6 +1,9 @@
-"""What a ledger has left, what a release would cost it, and what would still fit. Values alone, without a database."""
+"""Where a ledger stands: what is spent and left, what a release costs, and what would still fit.
 
-from collections.abc import Sequence
+All arithmetic about a ledger is here and in `accountants.py`; the store only keeps the numbers.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -25,18 +28,61 @@ class Account:
     left: Price
 
     def price(self, offer: Offer) -> Price:
-        """What the release would cost here."""
+        """What the release would cost here, in the ledger's own currency."""
         return self.accountant.price(offer.cost, offer.rho)
 
     def covers(self, offer: Offer) -> bool:
+        """Whether the release still fits."""
         return self.left.covers(self.price(offer))
 
     def how_many(self, offer: Offer) -> int:
         """How many such releases still fit, one after the other."""
-        return self.left.how_many(self.price(offer))
+        return self.how_many_at(self.price(offer))
+
+    def how_many_at(self, price: Price) -> int:
+        """How many releases of this price still fit, one after the other."""
+        return self.left.how_many(price)
+
+    def allows(self, total: Budget) -> bool:
+        """Whether this total would cover what is spent."""
+        return self.accountant.limit(total).covers(self.paid)
+
+    def spent(self) -> Budget:
+        """What the ledger has paid, as (ε, δ): proven for `basic`, bookkeeping for `zcdp` (`proven.py`)."""
+        return self.accountant.converted(self.total, self.paid)
 
     def remaining(self) -> Budget:
-        return self.total.minus(self.accountant.converted(self.total, self.paid))
+        """The total minus what is spent."""
+        return self.total.minus(self.spent())
+
+    def rho(self) -> str | None:
+        """What is spent in ρ, where the accountant counts it so."""
+        return self.accountant.rho(self.paid)
+
+    def after(self, offer: Offer) -> "Account":
+        """Where the ledger stands once it has paid for the release."""
+        price = self.price(offer)
+        return replace(self, paid=self.paid.plus(price), left=self.left.minus(price))
+
+    def payment(self, offer: Offer) -> "Payment":
+        """What the ledger pays for the release, in words for the snapshot."""
+        rho = self.accountant.rho(self.price(offer))
+        charged = offer.cost.as_strings() | ({"rho": rho} if rho else {})
+        return Payment(self.ledger, charged, self.after(offer).remaining().as_strings())
+
+
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """What one ledger pays for a release, and what it has left then."""
+
+    ledger: str
+    charged: dict[str, str]
+    remaining: dict[str, str]
+
+
+def payments(accounts: Iterable[Account], offer: Offer) -> list[Payment]:
+    """What each of these ledgers pays for the release, in the order of their names."""
+    return [account.payment(offer) for account in sorted(accounts, key=lambda account: account.ledger)]
 
 
 def exhausted(accounts: Sequence[Account], offer: Offer) -> BudgetExhausted:

@@ -34,12 +34,15 @@ class Price:
     delta: int
 
     def plus(self, other: "Price") -> "Price":
+        """Both together."""
         return Price(self.main + other.main, self.delta + other.delta)
 
     def minus(self, other: "Price") -> "Price":
+        """This amount less the other."""
         return Price(self.main - other.main, self.delta - other.delta)
 
     def covers(self, other: "Price") -> bool:
+        """Whether the other fits into this amount, in both of its parts."""
         return other.main <= self.main and other.delta <= self.delta
 
     def how_many(self, other: "Price") -> int:
@@ -73,6 +76,8 @@ class Accountant(Protocol):
 
 
 class Basic:
+    """Sums ε and δ."""
+
     spent_is_proven = True
 
     def limit(self, total: Budget) -> Price:
@@ -95,6 +100,8 @@ class Basic:
 
 
 class Zcdp:
+    """Sums ρ and δ, up to a bound that is fixed when the budget is set."""
+
     spent_is_proven = False
 
     def limit(self, total: Budget) -> Price:

@@ -13,6 +13,7 @@ from itertools import islice
 
 from app.core.people import Enforcement, Unit
 from app.core.planner import Family
+from app.core.sketches.parameters import Contributions
 
 _TOGETHER = 1000
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
@@ -22,7 +23,11 @@ Bar = tuple[str, int, int, int | None]  # key, count, low, high
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SketchBasis:
-    """The public facts of a sketch by which its releases are planned and paid."""
+    """The public facts of a sketch by which its releases are planned and paid.
+
+    Its members are hashed as they are named here, for good. So they are spelled out, and do not follow
+    `SketchParameters`, whose universe is here by its digest; a test sees that no parameter is left out.
+    """
 
     sketch: str
     k: int
@@ -35,6 +40,12 @@ class SketchBasis:
     counted_by_request: bool
     ledgers_digest: str  # of the names of all that pay
     origins_digest: str  # of the names of the sketches whose events it holds
+
+
+def ledger_basis(accountant: str, contributions: Contributions | None) -> dict[str, object]:
+    """What of a ledger never changes besides its name, for its first entry."""
+    bound = {"unit": contributions.unit, "max": contributions.most} if contributions else None
+    return {"accountant": accountant, "contributions": bound}
 
 
 def digest(value: object) -> str:

@@ -41,13 +41,16 @@ class _Amount:
 
     @property
     def epsilon(self) -> Fraction:
+        """ε, exactly."""
         return Fraction(self.epsilon_units, 10**EPSILON_DIGITS)
 
     @property
     def delta(self) -> Fraction:
+        """δ, exactly."""
         return Fraction(self.delta_units, 10**DELTA_DIGITS)
 
     def as_strings(self) -> dict[str, str]:
+        """Both as the shortest exact decimals, as they are answered and stored."""
         return {
             "epsilon": decimal_string(self.epsilon_units, EPSILON_DIGITS),
             "delta": decimal_string(self.delta_units, DELTA_DIGITS),
@@ -73,9 +76,11 @@ class Cost(_Amount):
 
     @classmethod
     def charged(cls, *, epsilon: Decimal | str, delta: Decimal | str) -> Self:
+        """The cost of a release of this (ε, δ), rounded up; InvalidNumber where it is out of range."""
         return cls._rounded(Decimal(epsilon), Decimal(delta), ROUND_CEILING)
 
     def without_delta(self) -> "Cost":
+        """The same ε at δ = 0: what a pure mechanism costs."""
         return Cost(self.epsilon_units, 0)
 
 
@@ -85,10 +90,13 @@ class Budget(_Amount):
 
     @classmethod
     def granted(cls, *, epsilon: Decimal | str, delta: Decimal | str) -> Self:
+        """A budget of this (ε, δ), rounded down; InvalidNumber where it is out of range."""
         return cls._rounded(Decimal(epsilon), Decimal(delta), ROUND_FLOOR)
 
     def minus(self, spent: _Amount) -> "Budget":
+        """What is left once this much is spent."""
         return Budget(self.epsilon_units - spent.epsilon_units, self.delta_units - spent.delta_units)
 
     def plus(self, other: "Budget") -> "Budget":
+        """Both together."""
         return Budget(self.epsilon_units + other.epsilon_units, self.delta_units + other.delta_units)

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from typing import NamedTuple
 
 from app.core.ledger.accountants import Accountant, Price
 from app.core.ledger.budget import Budget
@@ -47,8 +48,16 @@ class Entry:
         return content
 
     def hash(self, previous: bytes) -> bytes:
+        """SHA-256 over the hash of the entry before and the content of this one."""
         content = json.dumps(self.document(), sort_keys=True, separators=(",", ":"))
         return sha256(previous + content.encode()).digest()
+
+
+class ChainedEntry(NamedTuple):
+    """One line of a ledger, with the hash that chains it to the one before."""
+
+    entry: Entry
+    hash: bytes
 
 
 @dataclass(frozen=True, slots=True)

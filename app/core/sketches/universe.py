@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import lt
 from typing import Any
 
 from app.core.errors import InvalidRequest
@@ -71,9 +72,8 @@ def as_document(universe: Universe) -> dict[str, Any]:
 
 
 def of_document(document: dict[str, Any]) -> Universe:
-    return of_values(document["values"]) if "values" in document else of_range(*document["range"])
-
-
-def size_of_document(document: dict[str, Any]) -> int:
-    """The same as `of_document(document).size`, without sorting: what is stored names each value once."""
-    return len(document["values"]) if "values" in document else of_range(*document["range"]).size
+    """The universe of a stored document. Its values are in order already, so they are not sorted again."""
+    if "values" not in document:
+        return of_range(*document["range"])
+    keys = tuple(document["values"])
+    return Values(keys) if keys and all(map(lt, keys, keys[1:])) else of_values(keys)

@@ -30,17 +30,18 @@ def rules_of(context: Context, name: str) -> Rules:
     checks that the sketch still has them.
     """
     with context.database.reading() as session:
-        row = sketches.get(session, name)
-        if row.scope_id is None:
-            return Rules(row.unit, row.max_contributions)
-        register = allowances.get(session, row.scope_id)
+        sketch = sketches.get(session, name)
+        unit, most = sketch.parameters.unit, sketch.parameters.max_contributions
+        if sketch.register_id is None:
+            return Rules(unit, most)
+        register = allowances.get(session, sketch.register_id)
     fingerprints = Fingerprints(context.user_key.kept, register.name)
     if fingerprints.check != register.key_check:
         raise WrongUserKey(
             "The people of this sketch were counted under another user key, so nothing can be added. Start the server "
             "with the DISCREET_USER_KEY, or the key file, that it had then."
         )
-    return Rules(row.unit, row.max_contributions, register.name, register.key_check, fingerprints)
+    return Rules(unit, most, register.name, register.key_check, fingerprints)
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def _refuse_some(session: Session, name: str, locked: LockedState | None, group:
     """Settle those that are refused or were counted before, each for itself."""
     group.refuse(_revoked(session, group.waiting().values()))
     group.refuse(lambda one: _outdated(one, locked))
-    universe = sketches.universe(sketches.get(session, name)) if locked is None or locked.has_universe else None
+    universe = sketches.get(session, name).parameters.universe if locked is None or locked.has_universe else None
     group.refuse(lambda one: _foreign(one.batch, universe))
     group.answer_retries(session)
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from app.core.ledger import account
-from app.core.ledger.account import Account, exhausted
+from app.core.ledger.account import Account, exhausted, payments
 from app.core.ledger.accountants import ACCOUNTANTS, Price
 from app.core.ledger.budget import Budget, Cost
 from app.core.planner import Family, Offer, Question, choose
@@ -85,3 +85,29 @@ def test_few_calibrations_are_searched_and_none_for_another_epsilon(
     assert exhausted(accounts, _offer("11", delta=delta)).largest_epsilon == first.largest_epsilon
     assert tried == []
     account._largest_gaussian.cache_clear()
+
+
+@pytest.mark.parametrize("accountant", ["basic", "zcdp"])
+def test_a_ledger_that_has_paid_stands_where_it_said_it_would(accountant: str) -> None:
+    before, offer = _account("a", accountant, "6"), _offer("1", mechanism="pmg")
+    after = before.after(offer)
+    assert after.left.plus(after.paid) == before.left.plus(before.paid)
+    assert after.paid.minus(before.paid) == before.price(offer)
+    assert after.how_many(offer) == before.how_many(offer) - 1
+    assert after.remaining() == after.total.minus(after.spent())
+    assert before.payment(offer).remaining == after.remaining().as_strings()
+
+
+def test_payments_are_in_the_order_of_names_and_tell_rho_where_it_is_counted() -> None:
+    paid = payments([_account("z", "zcdp", "6"), _account("b", "basic", "6")], _offer("1", mechanism="pmg"))
+    assert [(each.ledger, each.charged) for each in paid] == [
+        ("b", {"epsilon": "1", "delta": "1e-6"}),
+        ("z", {"epsilon": "1", "delta": "1e-6", "rho": "0.5"}),
+    ]
+
+
+def test_a_total_must_cover_what_is_spent() -> None:
+    spent = _account("a", "basic", "6").after(_offer("1", mechanism="pmg"))
+    assert spent.allows(Budget.granted(epsilon="1", delta="1e-6"))
+    assert not spent.allows(Budget.granted(epsilon="0.999999999", delta="1e-6"))
+    assert not spent.allows(Budget.granted(epsilon="1", delta="1e-7"))
