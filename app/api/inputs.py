@@ -2,7 +2,7 @@
 
 import re
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -17,13 +17,20 @@ from pydantic import (
 from app.api.decoding.items import key_fault
 from app.core.comparison import MOST_CONTRIBUTIONS
 from app.core.ledger.budget import Budget, Cost
+from app.core.mechanisms import MECHANISMS
 from app.core.people import Enforcement, Unit
+from app.core.planner import AUTO
 from app.core.sketches.stream import MAX_K
 from app.core.sketches.universe import MAX_SIZE, Universe, of_range, of_values
 from app.usecases.access import Scope
 from app.usecases.manage_ledgers import Contributions
 from app.usecases.manage_sketches import OwnBudget, SketchSpec
 from app.usecases.plan_release import Parameters, Terms
+
+if TYPE_CHECKING:
+    MechanismName = str  # a type checker knows no literals that are found at run time
+else:
+    MechanismName = Literal[(AUTO, *(mechanism.name for mechanism in MECHANISMS))]
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,99}$"
 
@@ -273,9 +280,7 @@ class ParametersPlanIn(PlanIn):
 
 
 class SnapshotIn(PlanIn):
-    mechanism: Literal["auto", "pmg", "reduced-approx", "reduced-pure", "gshm", "laplace-compact"] = Field(
-        "auto", description="`auto` takes the one with the least error bound"
-    )
+    mechanism: MechanismName = Field(AUTO, description=f"`{AUTO}` takes the one with the least error bound")
 
 
 class KeyIn(Input):

@@ -14,13 +14,16 @@ from pydantic.json_schema import SkipJsonSchema
 from app.core.comparison import Comparison
 from app.core.histogram import Snapshot
 from app.core.ledger.budget import Budget
-from app.core.planner import Offer
+from app.core.mechanisms import MECHANISMS
+from app.core.planner import AUTO, Offer
 from app.usecases.manage_api_keys import KeyView, NewKey
 from app.usecases.manage_ledgers import EntryView, LedgerView
 from app.usecases.manage_sketches import SketchView
 from app.usecases.plan_release import Plan
 
 T = TypeVar("T")
+
+_EXAMPLE = MECHANISMS[0]  # in the documentation
 
 EpsilonOut = Annotated[str, Field(description="ε, exactly", examples=["0.5"])]
 DeltaOut = Annotated[str, Field(description="δ, exactly", examples=["1e-6"])]
@@ -119,7 +122,7 @@ class EntryOut(BaseModel):
     delta: DeltaOut
     reason: str = Field(description="Why the budget was changed", examples=[""])
     snapshot: str | None = Field(description="Id of what was paid for", examples=["0f8fad5bd9cb469fa16570867728950e"])
-    mechanism: str | None = Field(examples=["pmg"])
+    mechanism: str | None = Field(examples=[_EXAMPLE.name])
     mechanism_version: int | None = Field(description="Of what is drawn and cut", examples=[1])
     parameters: MechanismParametersOut | None
     hash: str = Field(description="SHA-256 in hex over this entry, what it rests on and the hash of the one before")
@@ -213,8 +216,8 @@ class ErrorBoundOut(BaseModel):
 class OfferOut(BaseModel):
     """What one mechanism would give, from public parameters alone."""
 
-    mechanism: str = Field(examples=["pmg"])
-    theorem: str = Field(description="Label in the paper", examples=["thm:final_theorem"])
+    mechanism: str = Field(examples=[_EXAMPLE.name])
+    theorem: str = Field(description="Label in the paper", examples=[_EXAMPLE.theorem])
     parameters: MechanismParametersOut
     error_bound: ErrorBoundOut
     smallest_likely_count: int = Field(
@@ -261,7 +264,7 @@ class ComparisonOut(BaseModel):
 
 
 class PlanOut(Sparse):
-    recommended: str = Field(description="What `auto` would take", examples=["pmg"])
+    recommended: str = Field(description=f"What `{AUTO}` would take", examples=[_EXAMPLE.name])
     mechanisms: list[OfferOut] = Field(description="Those that apply, the recommended one first")
     comparison: ComparisonOut | SkipJsonSchema[None] = Field(
         None, description="Of both units, where no sketch has settled on one"
@@ -289,8 +292,8 @@ class SnapshotSummaryOut(BaseModel):
     id: str = Field(examples=["0f8fad5bd9cb469fa16570867728950e"])
     sketch: str = Field(examples=["page-views"])
     created_at: datetime
-    mechanism: str = Field(examples=["pmg"])
-    theorem: str = Field(description="Label in the paper", examples=["thm:final_theorem"])
+    mechanism: str = Field(examples=[_EXAMPLE.name])
+    theorem: str = Field(description="Label in the paper", examples=[_EXAMPLE.theorem])
     epsilon: EpsilonOut
     delta: DeltaOut
     beta: str = Field(description="Error bounds hold with probability 1 − β", examples=["0.05"])

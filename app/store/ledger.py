@@ -12,7 +12,7 @@ from app.core.ledger.account import Account
 from app.core.ledger.accountants import ACCOUNTANTS, Accountant, Price
 from app.core.ledger.budget import Budget
 from app.core.ledger.chain import START, Entry
-from app.core.mechanisms import gshm
+from app.core.mechanisms import COUNTED_BY_RHO
 from app.core.people import Unit
 from app.core.planner import Offer
 from app.refusals import Unavailable, UnknownLedger
@@ -329,8 +329,11 @@ def entries(session: Session, ledger_id: int, after: int, limit: int | None = No
     return session.scalars(query.order_by(EntryRow.sequence).limit(limit)).all()
 
 
-_GAUSSIAN = case((EntryRow.mechanism == gshm.NAME, cast(EntryRow.parameters, Text)))
-_LINE = (EntryRow.sequence, EntryRow.kind, EntryRow.epsilon, EntryRow.delta, EntryRow.price, _GAUSSIAN)
+_PARAMETERS = case((EntryRow.mechanism.in_(COUNTED_BY_RHO), cast(EntryRow.parameters, Text)))
+_LINE = (
+    *(EntryRow.sequence, EntryRow.kind, EntryRow.epsilon, EntryRow.delta, EntryRow.price),
+    *(EntryRow.mechanism, _PARAMETERS),
+)
 
 
 class Line(NamedTuple):
@@ -341,7 +344,8 @@ class Line(NamedTuple):
     epsilon_units: int
     delta_units: int
     price: int
-    gaussian: str | None  # the parameters of Gaussian noise, as JSON
+    mechanism: str | None
+    parameters: str | None  # of a mechanism that is counted by its ρ, as JSON
 
 
 def lines(session: Session, ledger_id: int, until: int) -> Iterator[Line]:

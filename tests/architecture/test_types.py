@@ -7,24 +7,24 @@ from mypy import api
 _HEAD = """
 from app.core.mechanisms.gshm import Gshm
 from app.core.mechanisms.pmg import Pmg
-from app.core.noise import Sampler
+from app.core.noise.samplers import Noise
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.standard import StandardSketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
 
 def tried(
-    pmg: Pmg, gshm: Gshm, sample: Sampler,
+    pmg: Pmg, gshm: Gshm, noise: Noise,
     stream: StreamSketch, compact: CompactSketch, summed: SummedSketch, standard: StandardSketch,
 ) -> None:
 """
-_ALLOWED = ("pmg.release(stream, sample)", "gshm.release(compact, sample)")
+_ALLOWED = ("pmg.release(stream, noise)", "gshm.release(compact, noise)")
 _REFUSED = (
-    "pmg.release(compact, sample)",
-    "pmg.release(summed, sample)",
-    "pmg.release(standard, sample)",
-    "gshm.release(stream, sample)",
-    "gshm.release(summed, sample)",
+    "pmg.release(compact, noise)",
+    "pmg.release(summed, noise)",
+    "pmg.release(standard, noise)",
+    "gshm.release(stream, noise)",
+    "gshm.release(summed, noise)",
 )
 
 

@@ -22,7 +22,7 @@ from app.core.mechanisms.reduced_approx import ReducedApprox
 from app.core.mechanisms.reduced_pure import ReducedPure
 from app.core.noise.samplers import SYSTEM_NOISE, Noise
 from app.core.noise.tails import draw_bound
-from app.core.planner import Family, Offer, Question, choose, released
+from app.core.planner import Family, Offer, Question, choose, run
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
@@ -129,7 +129,7 @@ def seeded(seed: int) -> Noise:
 def releases(family: Family, mechanism: str, cost: Cost) -> list[Counts]:
     """One release of each case."""
     offer, noise = choose(question(family, cost), mechanism), seeded(11)
-    return [released(offer, case.sketches[family], UNIVERSE, noise) for case in all_cases()]
+    return [run(offer, case.sketches[family], UNIVERSE, noise) for case in all_cases()]
 
 
 Pairing = tuple[Family, str, Cost]
@@ -186,7 +186,7 @@ def test_bounds_far_too_small_are_found_out(pairing: Pairing) -> None:
 def test_the_operating_systems_noise_keeps_the_promise_too(pairing: Pairing) -> None:
     family, mechanism, cost = pairing
     offer = choose(question(family, cost), mechanism)
-    found = [(case, released(offer, case.sketches[family], UNIVERSE, SYSTEM_NOISE)) for case in all_cases()[:REAL_RUNS]]
+    found = [(case, run(offer, case.sketches[family], UNIVERSE, SYSTEM_NOISE)) for case in all_cases()[:REAL_RUNS]]
     assert max(failures(offer, found)) <= most_failures(REAL_RUNS, BETA)
     assert failures(offer, found, noise=10**6)[0] > most_failures(REAL_RUNS, BETA)  # the test can fail
 
@@ -245,7 +245,7 @@ def test_the_worst_noise_that_is_allowed_for_attains_the_bound(pairing: Pairing)
     )
     missing = []
     for count in range(1, 200):
-        found = released(offer, alone(family, count), UNIVERSE, lowest).get("3", 0)
+        found = run(offer, alone(family, count), UNIVERSE, lowest).get("3", 0)
         reduction = count // (K + 1) if mechanism.startswith("reduced") else 0
         missing.append(count - found - reduction)
     assert offer.error_bound.noise_low - 1 <= max(missing) <= offer.error_bound.noise_low
@@ -253,7 +253,7 @@ def test_the_worst_noise_that_is_allowed_for_attains_the_bound(pairing: Pairing)
 
 def reported(offer: Offer, family: Family, count: int, noise: Noise, runs: int) -> int:
     """How many releases report a key with this many events, alone in its stream."""
-    return sum("3" in released(offer, alone(family, count), UNIVERSE, noise) for _ in range(runs))
+    return sum("3" in run(offer, alone(family, count), UNIVERSE, noise) for _ in range(runs))
 
 
 @EVERY_PAIRING

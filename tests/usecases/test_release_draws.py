@@ -20,7 +20,7 @@ from app.core.mechanisms import gshm
 from app.core.mechanisms.gshm import least_threshold
 from app.core.noise import samplers
 from app.core.noise.samplers import Noise, draw_ahead
-from app.core.planner import choose, released
+from app.core.planner import choose, run
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
@@ -147,7 +147,7 @@ def _without_a_stock(context: Context, mechanism: str, noise: Noise) -> Counts:
         row = sketches.get(session, "views")
         offer = choose(_terms(mechanism).about(row), mechanism)
         sketch = states.load(session, row, for_update=False)
-        return released(offer, sketch, sketches.universe(row), noise)
+        return run(offer, sketch, sketches.universe(row), noise)
 
 
 @pytest.mark.parametrize("case", _MECHANISMS)
@@ -185,7 +185,7 @@ def test_all_draws_are_made_before_a_lock_is_held_and_are_those_of_an_empty_sket
         "summed": SummedSketch(_K, 2, {}),
     }
     other = _Numbers(first_uniform=first_uniform)
-    released(choose(_terms(mechanism).about(row), mechanism), empty[row.family], _UNIVERSE, _noise(other))
+    run(choose(_terms(mechanism).about(row), mechanism), empty[row.family], _UNIVERSE, _noise(other))
     assert (numbers.asked, numbers.tossed) == (other.asked, other.tossed)
 
 
