@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.api.decoding import decode_events, decode_users, may_grow, scan_events
 from app.api.dependencies import REQUEST_KEY, IngesterOfName, RequestKey, SketchName, claim_of
 from app.api.errors import refused, responses
-from app.api.inputs import NAME
+from app.api.fields import NAME
 from app.api.intake import Admission, Intake
 from app.api.limits import Limits
 from app.api.middleware import Guard

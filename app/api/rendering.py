@@ -11,8 +11,8 @@ from fastapi import Request, Response
 from pydantic_core import to_json
 
 from app.api.answers import Answer, Pieces, Readers
-from app.api.outputs import SnapshotSummaryOut
 from app.api.picture import MOST_BARS, svg
+from app.api.release_outputs import SnapshotSummaryOut
 from app.core.histogram import Bar, Selection, Snapshot
 from app.refusals import NotAcceptable
 from app.usecases.context import Context

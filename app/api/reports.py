@@ -45,6 +45,7 @@ class BudgetChangeOut(AmountOut):
 
     @classmethod
     def of(cls, change: Change) -> "BudgetChangeOut":
+        """The change as it is answered."""
         adds = AmountOut(**change.adds.as_strings()) if change.adds else None
         return cls(number=change.entry, adds=adds, **change.total.as_strings())
 
@@ -78,6 +79,7 @@ class ReportOut(BaseModel):
 
     @classmethod
     def of(cls, report: Report) -> "ReportOut":
+        """The report as it is answered, with its figures in words."""
         return cls(
             ledger=report.ledger,
             accountant=report.accountant,
