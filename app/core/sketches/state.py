@@ -20,7 +20,6 @@ still read.
 """
 
 import struct
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,6 @@ from app.core.sketches.stream import MAX_K, StreamSketch
 from app.core.sketches.summed import SummedSketch
 
 Sketch = StreamSketch | CompactSketch | SummedSketch
-Family = TypeVar("Family", StreamSketch, CompactSketch, SummedSketch)
 
 ROOM = 16  # a key's room is a multiple of this
 NARROW, WIDE = 8, 16
@@ -137,14 +135,6 @@ def _marked(state: bytes, layout: bytes) -> bytes:
 def _slots_size(state: bytes) -> int:
     k: int = _HEADER.unpack_from(state)[5]
     return k * _SLOTS[NARROW].itemsize
-
-
-def decode_as(family: type[Family], state: bytes) -> Family:
-    """The sketch, which must be of the given family."""
-    sketch = decode(state)
-    if not isinstance(sketch, family):
-        raise BadState(f"Expected a {family.__name__}.")
-    return sketch
 
 
 def _decode(state: bytes) -> Sketch:
