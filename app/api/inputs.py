@@ -39,6 +39,8 @@ def example(body: dict[str, Any]) -> dict[str, Any]:
 
 
 class Input(BaseModel):
+    """A request's body. A member that it does not know is refused, because it may be a misspelt one."""
+
     model_config = ConfigDict(extra="forbid")
 
 

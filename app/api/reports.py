@@ -1,4 +1,7 @@
-"""The JSON of a ledger's report: what is proven, what is spent, and what the difference is."""
+"""The JSON of a ledger's report: what is proven, what is spent, and how the two differ.
+
+The models without a docstring have none on purpose: it would go into the OpenAPI document.
+"""
 
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
