@@ -16,7 +16,8 @@ from app.core.histogram import Counts, Selection, Snapshot
 from app.core.kernel import batch_of
 from app.core.ledger import account
 from app.core.ledger.budget import Budget, Cost
-from app.core.mechanisms import gshm
+from app.core.mechanism import FAMILIES
+from app.core.mechanisms import gshm, of_family
 from app.core.mechanisms.gshm import least_threshold
 from app.core.noise import samplers
 from app.core.noise.samplers import Noise, draw_ahead
@@ -44,13 +45,9 @@ _K = 8
 _KEYS = ["a", "b", "c", "d", "e"]
 _UNIVERSE = of_values([f"u{number}" for number in range(50)] + _KEYS)
 _MECHANISMS = {
-    "pmg": "stream",
-    "reduced-approx": "stream",
-    "reduced-pure": "stream",
-    "gshm": "compact",
-    "laplace-compact": "compact",
-    "reduced-approx of a sum": "summed",
-    "reduced-pure of a sum": "summed",
+    mechanism.name + (" of a sum" if family == "summed" else ""): family
+    for family in FAMILIES.values()
+    for mechanism in of_family(family)
 }
 
 

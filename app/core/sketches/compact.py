@@ -70,16 +70,12 @@ class CompactSketch:
             total[key] = total.get(key, 0) + count
         if len(total) <= self.k:
             return CompactSketch(self.k, total)
-        values: NDArray[Any] = np.fromiter(total.values(), dtype=_dtype(total), count=len(total))
+        dtype: type = np.int64 if max(total.values()) < _LARGEST_IN_NUMPY else object  # unbounded where one needs it
+        values: NDArray[Any] = np.fromiter(total.values(), dtype=dtype, count=len(total))
         cut = np.partition(values, len(total) - self.k - 1)[len(total) - self.k - 1]  # the k+1'th largest
         kept = np.flatnonzero(values > cut).tolist()
         keys = list(total)
         return CompactSketch(self.k, {keys[at]: int(values[at] - cut) for at in kept})
-
-
-def _dtype(total: Mapping[str, int]) -> type:
-    """NumPy's integers where all fit, Python's unbounded ones where one does not."""
-    return np.int64 if max(total.values()) < _LARGEST_IN_NUMPY else object
 
 
 class _Fold:
