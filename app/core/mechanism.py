@@ -53,8 +53,9 @@ class Calibrated(ABC, Generic[Taken]):
     def release(self, sketch: Taken, noise: Noise, universe: Universe | None = None) -> Counts:
         """Draw noise, and return the noisy counts that are at least the threshold, in key order.
 
-        What is drawn, and how often, does not depend on what the sketch holds. `universe` is the declared one of the
-        sketch; a mechanism that puts noise on every key needs it.
+        What is drawn, and how often, does not depend on what the sketch holds (but for sums of very many keys, see
+        `samplers.padded`). `universe` is the declared one of the sketch; a mechanism that puts noise on every key
+        needs it.
         """
 
     @abstractmethod

@@ -17,7 +17,7 @@ from app.core.mechanism import Calibrated, Mechanism, Question
 from app.core.noise.samplers import Noise, laplace_scale, padded
 from app.core.noise.tails import CONTEXT, OUTWARD, draw_bound, draw_tail, lowest_threshold, product_above
 from app.core.sketches.stream import StreamSketch
-from app.core.sketches.summed import SummedSketch, as_sum, sensitivity
+from app.core.sketches.summed import SummedSketch, as_sum, sensitivity, whole_counts
 from app.core.sketches.universe import Universe
 
 
@@ -62,8 +62,8 @@ class ReducedApprox(Calibrated[StreamSketch | SummedSketch]):
         cut = self.threshold * (self.k + 1)
         raised = 0 if noise < cut - self.sensitivity else self.sensitivity  # a small counter, rounded up and reported
         return ErrorBound(
-            noise_low=_counts(cut - 1 + noise, self.k),
-            noise_high=_counts(noise + raised, self.k),
+            noise_low=whole_counts(cut - 1 + noise, self.k),
+            noise_high=whole_counts(noise + raised, self.k),
             sketch_low=self.sketch_error(expected_events),
         )
 
@@ -74,12 +74,8 @@ class ReducedApprox(Calibrated[StreamSketch | SummedSketch]):
 
     def smallest_likely_count(self, beta: float) -> int:
         """The smallest count in the sketch that is reported with probability 1 − β."""
-        return self.threshold + _counts(draw_bound(self.scale, 1, beta), self.k) + 1  # the sketch part is rounded down
-
-
-def _counts(steps: int, k: int) -> int:
-    """Steps as whole counts, rounded up."""
-    return -(-steps // (k + 1))
+        noise = whole_counts(draw_bound(self.scale, 1, beta), self.k)
+        return self.threshold + noise + 1  # 1: the sketch part is rounded down
 
 
 @lru_cache(maxsize=1024)

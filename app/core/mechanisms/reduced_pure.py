@@ -16,7 +16,7 @@ from app.core.noise.everywhere import noisy_everywhere
 from app.core.noise.samplers import Noise, laplace_scale
 from app.core.noise.tails import draw_bound, draw_tail, product_above, smallest
 from app.core.sketches.stream import StreamSketch
-from app.core.sketches.summed import SummedSketch, as_sum, sensitivity
+from app.core.sketches.summed import SummedSketch, as_sum, sensitivity, whole_counts
 from app.core.sketches.universe import Universe
 
 
@@ -61,8 +61,8 @@ class ReducedPure(Calibrated[StreamSketch | SummedSketch]):
         """A third of β each: no noise-only key passes the cut-off; no stored key's noise is too high; none too low."""
         noise = draw_bound(self.scale, self.k * self.sources, beta / 3)
         return ErrorBound(
-            noise_low=_counts(self.threshold * (self.k + 1) - 1 + noise, self.k),
-            noise_high=_counts(noise, self.k),
+            noise_low=whole_counts(self.threshold * (self.k + 1) - 1 + noise, self.k),
+            noise_high=whole_counts(noise, self.k),
             sketch_low=self.sketch_error(expected_events),
         )
 
@@ -73,12 +73,8 @@ class ReducedPure(Calibrated[StreamSketch | SummedSketch]):
 
     def smallest_likely_count(self, beta: float) -> int:
         """The smallest count in the sketch that is reported with probability 1 − β."""
-        return self.threshold + _counts(draw_bound(self.scale, 1, beta), self.k) + 1  # the sketch part is rounded down
-
-
-def _counts(steps: int, k: int) -> int:
-    """Steps as whole counts, rounded up."""
-    return -(-steps // (k + 1))
+        noise = whole_counts(draw_bound(self.scale, 1, beta), self.k)
+        return self.threshold + noise + 1  # 1: the sketch part is rounded down
 
 
 @lru_cache(maxsize=1024)

@@ -211,13 +211,12 @@ def _keys(slots: NDArray[np.void], text: bytes) -> list[str]:
 def _sketch(family: int, k: int, sources: int, counters: dict[str, int], order: Order) -> Sketch:
     if not 1 <= k <= MAX_K or sources < 1 or (sources > 1 and family != _SUMMED):
         raise BadState("The number of counters or of sources is out of range.")
-    match family:
-        case 1:
-            return _checked(StreamSketch(k, counters, order))
-        case 2:
-            return _checked(CompactSketch(k, counters))
-        case 3:
-            return _checked(SummedSketch(k, sources, counters))
+    if family == _STREAM:
+        return _checked(StreamSketch(k, counters, order))
+    if family == _COMPACT:
+        return _checked(CompactSketch(k, counters))
+    if family == _SUMMED:
+        return _checked(SummedSketch(k, sources, counters))
     raise BadState("There is no such family of sketches.")
 
 

@@ -54,6 +54,11 @@ def as_sum(sketch: StreamSketch | SummedSketch) -> SummedSketch:
     return SummedSketch.of_stream(sketch) if isinstance(sketch, StreamSketch) else sketch
 
 
+def whole_counts(steps: int, k: int) -> int:
+    """Steps of 1/(k+1) as whole counts, rounded up."""
+    return -(-steps // (k + 1))
+
+
 def sensitivity(k: int, max_contributions: int) -> int:
     """ℓ1 distance of neighbours, in the units of a SummedSketch; m contributions are m neighbours in a row."""
     return (2 * k - 1) * max_contributions
