@@ -17,7 +17,7 @@ from app.core.mechanisms.pmg import Pmg
 from app.core.mechanisms.reduced_approx import ReducedApprox
 from app.core.noise.samplers import Noise, laplace_scale
 from app.core.noise.tails import draw_bound, draw_tail, smallest
-from app.core.planner import AUTO, Offer, Question, choose, released
+from app.core.planner import AUTO, Offer, Question, choose, run
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
@@ -86,12 +86,12 @@ def merged_contenders(compact: CompactSketch, summed: SummedSketch, events: int,
     gaussian = gshm.calibrate(compact.k, cost)
     reduced = reduced_approx.calibrate(summed.k, 1, cost)
     gaussian_bound = largest_error(gaussian.error_bound(BETA, events))
-    reduced_bound = largest_error(reduced.error_bound(BETA, events, summed.sources))
+    reduced_bound = largest_error(replace(reduced, sources=summed.sources).error_bound(BETA, events))
     sketch_bound = events // (compact.k + 1)
     whole = {key: steps // (summed.k + 1) for key, steps in summed.counters.items()}
     return [
-        Contender(COMPACT, gaussian.threshold, gaussian_bound, lambda of: gaussian.release(compact, of.gaussian)),
-        Contender(SUMMED, reduced.threshold, reduced_bound, lambda of: reduced.release(summed, of.laplace, of.below)),
+        Contender(COMPACT, gaussian.threshold, gaussian_bound, lambda of: gaussian.release(compact, of)),
+        Contender(SUMMED, reduced.threshold, reduced_bound, lambda of: reduced.release(summed, of)),
         Contender(COMPACT_ALONE, 1, sketch_bound, lambda _: compact.counters),
         Contender(SUMMED_ALONE, 1, sketch_bound + 1, lambda _: whole),  # 1: steps are rounded down to counts
     ]
@@ -123,7 +123,8 @@ def published_reduced(k: int, cost: Cost) -> ReducedApprox:
     """The reduced mechanism with the parameters that the paper publishes."""
     distance = 2 * (k + 1)  # 2 counts, in steps
     threshold = math.ceil(4 + 2 * math.log(1 / cost.delta) / float(cost.epsilon))
-    return ReducedApprox(k, 1, distance, laplace_scale(cost.epsilon / distance), threshold)
+    scale = laplace_scale(cost.epsilon / distance)
+    return ReducedApprox(k=k, sensitivity=distance, scale=scale, threshold=threshold)
 
 
 def easy_gshm(k: int, cost: Cost) -> Gshm:
@@ -138,32 +139,30 @@ def easy_gshm(k: int, cost: Cost) -> Gshm:
 def _planned(folded: Folded, cost: Cost) -> Contender:
     offer = planned(folded.sketch.k, folded.events, cost)
     bound = largest_error(offer.error_bound)
-    return Contender(OURS, offer.calibrated.threshold, bound, lambda noise: released(offer, folded.sketch, None, noise))
+    return Contender(OURS, offer.calibrated.threshold, bound, lambda noise: run(offer, folded.sketch, None, noise))
 
 
 def _pmg(name: str, mechanism: Pmg, folded: Folded) -> Contender:
     bound = largest_error(mechanism.error_bound(BETA, folded.events))
-    return Contender(name, mechanism.threshold, bound, lambda noise: mechanism.release(folded.sketch, noise.laplace))
+    return Contender(name, mechanism.threshold, bound, lambda noise: mechanism.release(folded.sketch, noise))
 
 
 def _reduced(name: str, mechanism: ReducedApprox, folded: Folded) -> Contender:
     summed = SummedSketch.of_stream(folded.sketch)
     bound = largest_error(mechanism.error_bound(BETA, folded.events))
-    return Contender(
-        name, mechanism.threshold, bound, lambda noise: mechanism.release(summed, noise.laplace, noise.below)
-    )
+    return Contender(name, mechanism.threshold, bound, lambda noise: mechanism.release(summed, noise))
 
 
 def _gshm(name: str, mechanism: Gshm, folded: Folded) -> Contender:
     compact = CompactSketch.of_stream(folded.sketch)
     bound = largest_error(mechanism.error_bound(BETA, folded.events))
-    return Contender(name, mechanism.threshold, bound, lambda noise: mechanism.release(compact, noise.gaussian))
+    return Contender(name, mechanism.threshold, bound, lambda noise: mechanism.release(compact, noise))
 
 
 def _laplace(name: str, mechanism: LaplaceCompact, folded: Folded) -> Contender:
     compact = CompactSketch.of_stream(folded.sketch)
     bound = largest_error(mechanism.error_bound(BETA, folded.events))
-    return Contender(name, mechanism.threshold, bound, lambda noise: mechanism.release(compact, noise.laplace))
+    return Contender(name, mechanism.threshold, bound, lambda noise: mechanism.release(compact, noise))
 
 
 def _exact(folded: Folded, cost: Cost) -> Contender:

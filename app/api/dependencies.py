@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Path, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from app.api.inputs import NAME
+from app.api.fields import NAME
 from app.core.errors import InvalidRequest
 from app.server.callers import Callers
 from app.usecases.access import Principal, Scope

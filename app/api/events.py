@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from app.api.batch_schema import BATCH
 from app.api.dependencies import REQUEST_KEY, IngesterOfName, RequestKey, SketchName
 from app.api.errors import responses
-from app.api.inputs import NAME
+from app.api.fields import NAME
 from app.api.intake import Upload
 from app.api.outputs import ReceiptOut
 from app.core.errors import BadBatch, InvalidRequest

@@ -1,132 +1,36 @@
-"""The JSON of requests: every number and name is checked here, before a use case sees it."""
+"""The JSON of requests: every number and name is checked here, before a use case sees it.
 
-import re
+The models without a docstring have none on purpose: it would go into the OpenAPI document.
+"""
+
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from app.api.decoding.items import key_fault
-from app.core.comparison import MOST_CONTRIBUTIONS
+from app.api.fields import (
+    NAME,
+    Beta,
+    Counters,
+    Delta,
+    Epsilon,
+    EventKey,
+    ExpectedEvents,
+    MaxContributions,
+    MechanismName,
+    Text,
+    UnitIn,
+    UniverseSize,
+    Whole,
+)
 from app.core.ledger.budget import Budget, Cost
-from app.core.people import Enforcement, Unit
+from app.core.people import Enforcement
+from app.core.planner import AUTO
 from app.core.sketches.parameters import Contributions, SketchParameters
-from app.core.sketches.stream import MAX_K
-from app.core.sketches.universe import MAX_SIZE, Universe, of_range, of_values
+from app.core.sketches.universe import Universe, of_range, of_values
 from app.usecases.access import Scope
 from app.usecases.manage_sketches import OwnBudget, SketchSpec
 from app.usecases.plan_release import Terms
-
-NAME = r"^[a-z0-9][a-z0-9._-]{0,99}$"
-
-
-_DECIMAL = r"^[0-9]*\.?[0-9]+([eE][+-]?[0-9]+)?$"
-_LONGEST = 64
-_NOT_SHORT = f"write a number, or a decimal string such as 0.5 or 1e-6 of at most {_LONGEST} characters"
-
-
-def _short_number(value: Any) -> Any:
-    if isinstance(value, bool) or len(str(value)) > _LONGEST:
-        raise ValueError(_NOT_SHORT)
-    if isinstance(value, str) and not re.fullmatch(_DECIMAL, value):  # `Decimal` takes the digits of every script
-        raise ValueError(_NOT_SHORT)
-    return value
-
-
-def _no_text(value: Any) -> Any:
-    if isinstance(value, bool | str):
-        raise ValueError("write a whole number, without quotes")
-    return value
-
-
-def _no_nul(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("leave out the character NUL")  # PostgreSQL cannot store it
-    return text
-
-
-def _key(text: str) -> str:
-    fault = key_fault(text)
-    if fault:
-        raise ValueError(fault)
-    return text
-
-
-Text = Annotated[str, AfterValidator(_no_nul)]
-_WHOLE = BeforeValidator(_no_text)  # stands last: what stands before it keeps its bounds in the documentation
-Whole = Annotated[int, _WHOLE]
-Amount = Annotated[Decimal, BeforeValidator(_short_number)]
-
-
-def _described(**bounds: float) -> WithJsonSchema:
-    """As a number within the bounds, or a text that is one: pydantic writes the bounds in words of its own."""
-    text = {"type": "string", "pattern": _DECIMAL, "maxLength": _LONGEST}
-    return WithJsonSchema({"anyOf": [{"type": "number", **bounds}, text]}, mode="validation")
-
-
-Epsilon = Annotated[
-    Amount,
-    Field(gt=0, le=1000, description="ε, a decimal string or number", examples=["0.5"]),
-    _described(exclusiveMinimum=0, maximum=1000),
-]
-Delta = Annotated[
-    Amount,
-    Field(ge=0, lt=1, description="δ, a decimal string or number", examples=["1e-6"]),
-    _described(minimum=0, exclusiveMaximum=1),
-]
-Beta = Annotated[
-    Amount,
-    Field(
-        ge=Decimal("1e-9"),
-        le=Decimal("0.5"),
-        description="Error bounds hold with probability 1 − β",
-        examples=["0.05"],
-    ),
-    _described(minimum=1e-9, maximum=0.5),
-]
-Counters = Annotated[
-    int,
-    Field(
-        ge=1,
-        le=MAX_K,
-        description="Counters. A count is at most n/(k+1) too low, n the number of events",
-        examples=[1024],
-    ),
-    _WHOLE,
-]
-UnitIn = Annotated[
-    Unit,
-    Field(
-        description="What is counted and protected. `event`: events, up to max_contributions of a person. `user`: each "
-        "person's set of keys, up to max_contributions different ones, once"
-    ),
-]
-MaxContributions = Annotated[
-    int,
-    Field(
-        ge=1,
-        le=MOST_CONTRIBUTIONS,
-        description="m: events of one person that the guarantee covers, or keys in a person's set",
-        examples=[1],
-    ),
-    _WHOLE,
-]
-ExpectedEvents = Annotated[
-    Annotated[int, Field(ge=0, le=2**53), _WHOLE] | None,
-    Field(
-        description="How many events you expect the sketch to hold. Only this figure, never the true one, enters "
-        "the part of the error bound that comes from the sketch itself.",
-        examples=[100_000],
-    ),
-]
 
 
 def example(body: dict[str, Any]) -> dict[str, Any]:
@@ -135,6 +39,8 @@ def example(body: dict[str, Any]) -> dict[str, Any]:
 
 
 class Input(BaseModel):
+    """A request's body. A member that it does not know is refused, because it may be a misspelt one."""
+
     model_config = ConfigDict(extra="forbid")
 
 
@@ -143,6 +49,7 @@ class TotalIn(Input):
     delta: Delta
 
     def total(self) -> Budget:
+        """The total, exactly as it was written."""
         return Budget.granted(epsilon=self.epsilon, delta=self.delta)
 
 
@@ -161,6 +68,7 @@ class ContributionsIn(Input):
     max: MaxContributions
 
     def contributions(self) -> Contributions:
+        """The bound, as use cases know it."""
         return Contributions(self.unit, self.max)
 
 
@@ -179,9 +87,7 @@ class BudgetChangeIn(TotalIn):
 class UniverseIn(Input):
     """All possible keys: listed, or the whole numbers of a range."""
 
-    values: list[Annotated[str, AfterValidator(_key)]] | None = Field(
-        None, min_length=1, max_length=10_000, description="Every possible key"
-    )
+    values: list[EventKey] | None = Field(None, min_length=1, max_length=10_000, description="Every possible key")
     range: tuple[Whole, Whole] | None = Field(None, description="First and last", examples=[[0, 999_999]])
 
     @model_validator(mode="after")
@@ -191,6 +97,7 @@ class UniverseIn(Input):
         return self
 
     def universe(self) -> Universe:
+        """The universe; InvalidRequest where the range is none."""
         return of_range(*self.range) if self.range is not None else of_values(self.values or [])
 
 
@@ -219,18 +126,17 @@ class SketchIn(Input):
         return self
 
     def spec(self) -> SketchSpec:
+        """The sketch to make. Where people count, the service enforces the bound unless the request says otherwise."""
+        usual: Enforcement = "enforced" if self.unit == "user" or self.max_contributions > 1 else "declared"
         own = OwnBudget(self.budget.total(), self.budget.accountant) if self.budget else None
         parameters = SketchParameters(
             k=self.k,
             unit=self.unit,
             max_contributions=self.max_contributions,
-            enforcement=self.enforcement or self._usual_enforcement(),
+            enforcement=self.enforcement or usual,
             universe=self.universe.universe() if self.universe else None,
         )
         return SketchSpec(parameters, ledger=own or self.ledger or "", description=self.description)
-
-    def _usual_enforcement(self) -> Enforcement:
-        return "enforced" if self.unit == "user" or self.max_contributions > 1 else "declared"
 
 
 class MergeIn(Input):
@@ -250,6 +156,7 @@ class PlanIn(Input):
     expected_events: ExpectedEvents = None
 
     def terms(self) -> Terms:
+        """What is asked for, its cost exactly as it was written."""
         cost = Cost.charged(epsilon=self.epsilon, delta=self.delta)
         return Terms(cost=cost, beta=self.beta, expected_events=self.expected_events)
 
@@ -258,12 +165,13 @@ class ParametersPlanIn(PlanIn):
     k: Counters
     unit: UnitIn = "event"
     max_contributions: MaxContributions = 1
-    universe_size: Annotated[int, Field(ge=1, le=MAX_SIZE), _WHOLE] | None = Field(
+    universe_size: UniverseSize | None = Field(
         None, description="How many keys are possible, where that is known", examples=[1_000_000]
     )
 
     def parameters(self) -> SketchParameters:
-        """Of a universe only the size matters to a plan, so any universe of that size stands for it."""
+        """What the sketch would be made from. Of a universe only the size matters to a plan, so any universe of that
+        size stands for it."""
         return SketchParameters(
             k=self.k,
             unit=self.unit,
@@ -273,9 +181,7 @@ class ParametersPlanIn(PlanIn):
 
 
 class SnapshotIn(PlanIn):
-    mechanism: Literal["auto", "pmg", "reduced-approx", "reduced-pure", "gshm", "laplace-compact"] = Field(
-        "auto", description="`auto` takes the one with the least error bound"
-    )
+    mechanism: MechanismName = Field(AUTO, description=f"`{AUTO}` takes the one with the least error bound")
 
 
 class KeyIn(Input):

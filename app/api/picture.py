@@ -18,7 +18,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def svg(snapshot: Snapshot, histogram: Sequence[Bar]) -> str:
-    """The largest bars first, at most a hundred of them."""
+    """The histogram as an SVG document: the largest bars first, at most a hundred of them."""
     bars = sorted(histogram, key=lambda bar: (-bar.count, bar.key))[:MOST_BARS]
     threshold = int(str(snapshot.parameters["threshold"]))
     scale = 100 / max([bar.high or bar.count for bar in bars] + [threshold, 1])
@@ -83,6 +83,7 @@ def _legend(snapshot: Snapshot, threshold: int, y: float) -> list[str]:
 
 
 def _share(length: float) -> float:
+    """A length in percent of the width, rounded."""
     return round(max(0.0, length), 3)
 
 
@@ -91,6 +92,7 @@ def _shortened(key: str) -> str:
 
 
 def _clean(words: str) -> str:
+    """Text that is safe in XML: escaped, and without characters that XML does not allow."""
     return escape(_NOT_IN_XML.sub("\ufffd", words))
 
 

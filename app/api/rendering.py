@@ -1,6 +1,6 @@
-"""A snapshot as JSON, CSV or SVG, by Accept, with an ETag: a stored release never changes.
+"""A snapshot as JSON, CSV or SVG, as the Accept header asks, with an ETag: a stored release never changes.
 
-Bars are read, written down and sent piece by piece, because there may be many of them.
+Bars are read from the database, rendered and sent piece by piece, because there may be many of them.
 """
 
 import re
@@ -10,8 +10,8 @@ from functools import partial
 from fastapi import Request, Response
 from pydantic_core import to_json
 
-from app.api.outputs import SnapshotSummaryOut
 from app.api.picture import MOST_BARS, svg
+from app.api.release_outputs import SnapshotSummaryOut
 from app.core.histogram import Bar, Selection, Snapshot
 from app.refusals import NotAcceptable
 from app.server.answers import Answer, Pieces, Readers
@@ -47,8 +47,9 @@ def _csv(snapshot: Snapshot, bars: Bars) -> Iterator[bytes]:
 
 
 def _cell(key: str) -> str:
-    """As RFC 4180 has it. Spreadsheets run what begins like a formula, and keys are whatever was sent: such a key gets
-    an apostrophe. So does one that begins with an apostrophe, so that whoever takes one away has the exact key."""
+    """The key as a cell of RFC 4180. Spreadsheets run text that begins like a formula, and keys are whatever senders
+    sent: such a key gets an apostrophe in front. So does a key that begins with an apostrophe, so that a reader who
+    takes one apostrophe away always has the exact key."""
     safe = f"'{key}" if _RUN_BY_SPREADSHEETS.match(key) else key
     return '"' + safe.replace('"', '""') + '"' if _QUOTED.search(safe) else safe
 
@@ -65,7 +66,7 @@ _RENDERERS: dict[str, Callable[[Snapshot, Bars], Iterator[bytes]]] = {
 
 
 def rendered(context: Context, readers: Readers, snapshot: Snapshot, request: Request, wanted: Selection) -> Response:
-    """What the client accepts of it; nothing is read of the bars where the client has it already."""
+    """The wanted bars in the form that the client accepts; 304, without reading a bar, where the client has them."""
     media_type = _negotiated(request.headers.get("accept", "*/*"))
     etag = f'"{snapshot.id}-{_FORM}-{media_type.partition("/")[2]}-{wanted.top}-{wanted.min_count}"'
     headers = {"ETag": etag, "Vary": "Accept, Authorization", "Cache-Control": "private, no-cache"}
@@ -82,7 +83,7 @@ def rendered(context: Context, readers: Readers, snapshot: Snapshot, request: Re
 
 
 def released(context: Context, readers: Readers, snapshot: Snapshot) -> Response:
-    """All of it as JSON, for whoever has just paid for it."""
+    """All of a new snapshot as JSON, for the caller who has just paid for it."""
     return Answer(
         partial(_pieces, context, snapshot, JSON, Selection()),
         readers,
@@ -94,7 +95,7 @@ def released(context: Context, readers: Readers, snapshot: Snapshot) -> Response
 
 
 def _pieces(context: Context, snapshot: Snapshot, media_type: str, wanted: Selection) -> Pieces:
-    """What is written down, in pieces that are not too small."""
+    """The rendered snapshot in pieces of about 64 KiB, so that many bars do not make many small writes."""
     waiting = bytearray()
     for some in _RENDERERS[media_type](snapshot, read_bars(context, snapshot.id, wanted)):
         waiting += some
@@ -106,7 +107,7 @@ def _pieces(context: Context, snapshot: Snapshot, media_type: str, wanted: Selec
 
 
 def _negotiated(accept: str) -> str:
-    """The first of ours that the client likes best; `*/*` means JSON."""
+    """The media type that the client likes best; of equals the first of ours, so `*/*` means JSON."""
     wanted = [_preference(part) for part in accept.split(",")]
     refused = {media_range for media_range, quality in wanted if quality <= 0}
     for media_range, quality in sorted(wanted, key=lambda pair: -pair[1]):
@@ -117,6 +118,7 @@ def _negotiated(accept: str) -> str:
 
 
 def _preference(part: str) -> tuple[str, float]:
+    """One part of an Accept header: its media range and its quality; 0, which refuses it, where `q` is no number."""
     media_range, *parameters = (piece.strip().lower() for piece in part.split(";"))
     for parameter in parameters:
         if parameter.startswith("q="):

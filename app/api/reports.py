@@ -1,4 +1,7 @@
-"""The JSON of a ledger's report: what is proven, what is spent, and what the difference is."""
+"""The JSON of a ledger's report: what is proven, what is spent, and how the two differ.
+
+The models without a docstring have none on purpose: it would go into the OpenAPI document.
+"""
 
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
@@ -45,6 +48,7 @@ class BudgetChangeOut(AmountOut):
 
     @classmethod
     def of(cls, change: Change) -> "BudgetChangeOut":
+        """The change as it is answered."""
         adds = AmountOut(**change.adds.as_strings()) if change.adds else None
         return cls(number=change.entry, adds=adds, **change.total.as_strings())
 
@@ -78,6 +82,7 @@ class ReportOut(BaseModel):
 
     @classmethod
     def of(cls, report: Report) -> "ReportOut":
+        """The report as it is answered, with its figures in words."""
         return cls(
             ledger=report.ledger,
             accountant=report.accountant,

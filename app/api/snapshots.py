@@ -16,7 +16,8 @@ from app.api.dependencies import (
 )
 from app.api.errors import Responses, headers_documented, responses
 from app.api.inputs import ParametersPlanIn, PlanIn, SnapshotIn, example
-from app.api.outputs import PageOut, PlanOut, SnapshotOut, SnapshotSummaryOut
+from app.api.outputs import PageOut
+from app.api.release_outputs import PlanOut, SnapshotOut, SnapshotSummaryOut
 from app.api.rendering import TRUNCATED, released, rendered
 from app.core.errors import BudgetExhausted, InvalidNumber, NoMechanism
 from app.core.histogram import Selection

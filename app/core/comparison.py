@@ -1,4 +1,8 @@
-"""The same question by two units of privacy: up to m events of a person, or one set of m keys for each person."""
+"""The same question by two units of privacy: up to m events of a person, or one set of m keys of a person.
+
+By events the threshold grows with m; by sets it does not depend on m, but is high from the start. So from some m on,
+the sets are better: there it turns.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -19,6 +23,7 @@ class Comparison:
 
     @property
     def words(self) -> str:
+        """The comparison for people, in a few sentences."""
         m = self.max_contributions
         turn = (
             f"It turns at m = {self.turns_at}."
@@ -26,17 +31,18 @@ class Comparison:
             else f"It does not turn before m = {MOST_CONTRIBUTIONS}."
         )
         return (
-            f"For people with at most {m} contributions: unit 'event' cuts at {_threshold(self.by_events)} "
-            f"({self.by_events.mechanism}), unit 'user' at {_threshold(self.by_users)} ({self.by_users.mechanism}), "
+            f"For people with at most {m} contributions: unit 'event' cuts at {self.by_events.calibrated.threshold} "
+            f"({self.by_events.mechanism}), unit 'user' at {self.by_users.calibrated.threshold} "
+            f"({self.by_users.mechanism}), "
             f"whatever m is. {turn} An event sketch counts each of a person's events, a sketch of users each key of a "
             "person once."
         )
 
 
 def compare(question: Question, max_contributions: int) -> Comparison | None:
-    """None where one of the units has no mechanism for the question."""
+    """The comparison at m contributions; None where one of the units has no mechanism for the question."""
     try:
-        by_users = _best(replace(question, family="compact", max_contributions=1))
+        by_users = offers(replace(question, family="compact", max_contributions=1))[0]
         by_events = _by_events(question, max_contributions)
     except NoMechanism:
         return None
@@ -44,15 +50,8 @@ def compare(question: Question, max_contributions: int) -> Comparison | None:
 
 
 def _by_events(question: Question, max_contributions: int) -> Offer:
-    return _best(replace(question, family="stream", max_contributions=max_contributions))
-
-
-def _best(question: Question) -> Offer:
-    return offers(question)[0]
-
-
-def _threshold(offer: Offer) -> int:
-    return offer.calibrated.threshold
+    """The best offer for a stream in which a person has at most so many events."""
+    return offers(replace(question, family="stream", max_contributions=max_contributions))[0]
 
 
 def _turn(question: Question, by_users: Offer) -> int | None:
@@ -60,7 +59,7 @@ def _turn(question: Question, by_users: Offer) -> int | None:
 
     def is_above(m: int) -> bool:
         try:
-            return _threshold(_by_events(question, m)) > _threshold(by_users)
+            return _by_events(question, m).calibrated.threshold > by_users.calibrated.threshold
         except NoMechanism:
             return True
 

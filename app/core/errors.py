@@ -11,12 +11,16 @@ MAX_REPORTED = 100  # bad items that a refusal names
 
 
 class Refusal(Exception):
-    """A request that is answered with a reason instead of a result. All but `Unavailable` changed nothing for sure."""
+    """A request that is answered with a reason instead of a result.
+
+    Nothing was changed by it. `Unavailable` alone cannot promise that: a commit may have been under way.
+    """
 
     title: ClassVar[str]
 
     @property
     def detail(self) -> str:
+        """The reason in a sentence."""
         return str(self)
 
     @property
@@ -26,18 +30,26 @@ class Refusal(Exception):
 
 
 class InvalidNumber(Refusal):
+    """A number that has the right form and a value that cannot be used."""
+
     title = "A number is out of range"
 
 
 class InvalidRequest(Refusal):
+    """A request whose parts do not fit together."""
+
     title = "The request does not have the right form"
 
 
 class NoMechanism(Refusal):
+    """A release for which there is no mechanism, or none with a proof that covers the sketch."""
+
     title = "No mechanism fits these parameters"
 
 
 class BadState(Refusal):
+    """Bytes that no sketch was stored as."""
+
     title = "The bytes are not a sketch state"
 
 
@@ -54,6 +66,7 @@ class BadBatch(Refusal):
 
     @property
     def facts(self) -> dict[str, object]:
+        """The bad items, by position."""
         return {"errors": [{"position": position, "detail": detail} for position, detail in self.items]}
 
 
@@ -70,6 +83,7 @@ class IncompatibleSketches(Refusal):
 
     @property
     def facts(self) -> dict[str, object]:
+        """What of the sketches does not match."""
         return {"field": self.field}
 
 
@@ -93,6 +107,7 @@ class BudgetExhausted(Refusal):
 
     @property
     def facts(self) -> dict[str, object]:
+        """What was asked for, what is left, what would fit, and which ledgers refuse."""
         return {
             "requested": self.requested,
             "remaining": list(self.remaining),

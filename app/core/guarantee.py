@@ -1,4 +1,4 @@
-"""The guarantee of a snapshot in words: what is protected, against what, and under which assumptions.
+"""The guarantee of a snapshot, written out in words: what is protected, from whom, and under which assumptions.
 
 This is the one place that says what every guarantee of the service assumes:
 
@@ -27,7 +27,7 @@ ASSUMED = (
 def sentence(
     *, unit: Unit, max_contributions: int, enforcement: Enforcement, cost: Cost, counted_by_request: bool = False
 ) -> str:
-    """The whole of it, for a snapshot that costs so much of a sketch with these public parameters."""
+    """The guarantee of a snapshot at this cost, of a sketch with these public parameters."""
     amounts = cost.as_strings()
     likely = f"at most e^{amounts['epsilon']} times as likely" + (f", plus {amounts['delta']}," if cost.delta else "")
     said = (
@@ -39,6 +39,7 @@ def sentence(
 
 
 def with_exception(said: str) -> str:
+    """A guarantee with what it does not cover: for sketches that hold what an earlier version counted."""
     return f"{said} {NOT_COVERED}".strip()
 
 
@@ -64,7 +65,7 @@ def _assumption(unit: Unit, most: int, enforcement: Enforcement) -> str:
 
 
 def _taken(unit: Unit, most: int, enforcement: Enforcement) -> str:
-    """The assumption of every guarantee, in the words of this one."""
+    """What every guarantee assumes (see above), in the words of this unit."""
     if _is_one_event(unit, most, enforcement):
         one, others = "event", "others"
     else:

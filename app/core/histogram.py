@@ -32,7 +32,7 @@ Counts = Mapping[str, int]  # noisy counts by key: the output of a mechanism, sa
 
 
 def largest(counts: Counts, number: int) -> Counts:
-    """The so many largest, in key order; of equal counts the smaller keys."""
+    """The largest counts, at most `number`, in key order. Of equal counts the smaller keys are taken."""
     if len(counts) <= number:
         return dict(sorted(counts.items()))
     kept = sorted(counts, key=lambda key: (-counts[key], key))[:number]
@@ -53,8 +53,8 @@ def with_bounds(counts: Counts, *, below: int, above: int, sketch_low: int | Non
 
 
 def within_bytes(counts: Counts, most_bytes: int) -> tuple[Counts, int | None]:
-    """The largest counts whose keys have at most so many bytes together, in key order; and the largest that was left
-    out, or None. It looks at noisy counts alone, so it costs no privacy."""
+    """The largest counts whose keys have at most so many bytes together, in key order; and the largest count that was
+    left out, or None where none was. It looks at noisy counts alone, so it costs no privacy."""
     if sum(len(key.encode()) for key in counts) <= most_bytes:
         return counts, None
     ranked = sorted(counts, key=lambda key: (-counts[key], key))
@@ -107,10 +107,11 @@ class Selection:
 
     @property
     def is_all(self) -> bool:
+        """Whether nothing is left out."""
         return self.top is None and self.min_count is None
 
     def cut(self, counts: Iterable[int]) -> Cut | None:
-        """Of a histogram with these counts; None where nothing is wanted of it."""
+        """Which bars of a histogram with these counts are asked for; None where none of them is."""
         wanted = [count for count in counts if self.min_count is None or count >= self.min_count]
         if self.top is not None and self.top < len(wanted):
             wanted.sort(reverse=True)
@@ -139,12 +140,13 @@ class Snapshot:
     remaining: Sequence[Mapping[str, str]]  # right after this release
 
     def document(self) -> dict[str, Any]:
-        """The part that is stored as one value; the rest are columns."""
+        """What is stored of it as one JSON value; the rest are columns (`_COLUMNS`)."""
         others = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _COLUMNS}
         return others | {"error_bound": asdict(self.error_bound)}
 
     @classmethod
     def of(cls, document: dict[str, Any], *, id: str, sketch: str, created_at: datetime) -> Self:  # noqa: A002
+        """The snapshot that was stored as this document and these columns."""
         parts = document | {"error_bound": ErrorBound(**document["error_bound"])}
         return cls(id=id, sketch=sketch, created_at=created_at, **parts)
 

@@ -12,14 +12,17 @@ from sqlalchemy.orm import Session
 
 from app.core.ledger.accountants import Price
 from app.core.ledger.chain import ChainedEntry, Entry
-from app.core.mechanisms import gshm
+from app.core.mechanisms import COUNTED_BY_RHO
 from app.store.dialects import moment
 from app.store.tables import EntryRow, LedgerRow
 
 _AT_ONCE = 1000  # entries of a report in memory
 
-_GAUSSIAN = case((EntryRow.mechanism == gshm.NAME, cast(EntryRow.parameters, Text)))
-_LINE = (EntryRow.sequence, EntryRow.kind, EntryRow.epsilon, EntryRow.delta, EntryRow.price, _GAUSSIAN)
+_PARAMETERS = case((EntryRow.mechanism.in_(COUNTED_BY_RHO), cast(EntryRow.parameters, Text)))
+_LINE = (
+    *(EntryRow.sequence, EntryRow.kind, EntryRow.epsilon, EntryRow.delta, EntryRow.price),
+    *(EntryRow.mechanism, _PARAMETERS),
+)
 
 
 class Line(NamedTuple):
@@ -30,7 +33,8 @@ class Line(NamedTuple):
     epsilon_units: int
     delta_units: int
     price: int
-    gaussian: str | None  # the parameters of Gaussian noise, as JSON
+    mechanism: str | None
+    parameters: str | None  # of a mechanism that is counted by its ρ, as JSON
 
 
 def add(session: Session, new: Sequence[tuple[int, ChainedEntry]], now: datetime) -> None:

@@ -18,7 +18,7 @@ from app.core.histogram import Counts, ErrorBound, Snapshot, within_bytes
 from app.core.ledger.account import Account, Payment, exhausted, payments
 from app.core.ledger.budget import decimal_text
 from app.core.noise.samplers import Noise
-from app.core.planner import Family, Offer, choose, draw_for, released
+from app.core.planner import Family, Offer, choose, draw_for, run
 from app.core.sketches.universe import Universe
 from app.refusals import Overloaded, UnknownSketch
 from app.store import claims, ledger, sketches, snapshots, states
@@ -53,7 +53,7 @@ class _Prepared:
         """The noisy counts of the locked sketch, from the noise that was drawn, which is used up then."""
         if isinstance(self.drawn, _Counted):
             return self.drawn.counts
-        return released(self.offer, states.load(session, sketch, for_update=False), self.universe, self.drawn)
+        return run(self.offer, states.load(session, sketch, for_update=False), self.universe, self.drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _count_copy(context: Context, sketch_id: int, offer: Offer, universe: Univer
         token, stored = states.token(session, sketch_id), states.read(session, sketch_id)
     if token is None or stored is None:
         raise _Changed  # it was deleted, and what is prepared anew will say so
-    return _Counted(token, released(offer, states.decoded(stored), universe, context.noise))
+    return _Counted(token, run(offer, states.decoded(stored), universe, context.noise))
 
 
 def _commit(

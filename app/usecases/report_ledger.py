@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
-from fractions import Fraction
 
 from app.core.guarantee import NOT_COVERED
 from app.core.ledger.budget import EPSILON_DIGITS, Budget
 from app.core.ledger.composition import Release, epsilon_of
 from app.core.ledger.proven import Change, Proven, proven
+from app.core.mechanisms import rho_of_entry
 from app.core.noise.tails import CONTEXT
 from app.store import entries, ledger, lineage
 from app.store.entries import Line
@@ -60,12 +60,12 @@ class _Counted:
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self._lines = lines
-        self._alike: Counter[tuple[int, int, str | None]] = Counter()
+        self._alike: Counter[tuple[int, int, str | None, str | None]] = Counter()
 
     def __iter__(self) -> Iterator[Line]:
         for line in self._lines:
             if line.kind == "release":
-                self._alike[line.epsilon_units, line.delta_units, line.gaussian] += 1
+                self._alike[line.epsilon_units, line.delta_units, line.mechanism, line.parameters] += 1
             yield line
 
     @property
@@ -80,7 +80,7 @@ class _Counted:
             releases[_release(*alike)] += number
         composed = epsilon_of(releases, delta)
         with localcontext(CONTEXT):
-            units = sum(epsilon_units * number for (epsilon_units, _, _), number in self._alike.items())
+            units = sum(epsilon_units * number for (epsilon_units, *_), number in self._alike.items())
             return str(min(Decimal(composed), Decimal(units).scaleb(-EPSILON_DIGITS)).quantize(_DIGITS, ROUND_CEILING))
 
 
@@ -101,12 +101,7 @@ def _report(record: LedgerRecord, holds: Proven, counted: _Counted, *, marked: b
     )
 
 
-def _release(epsilon_units: int, delta_units: int, gaussian: str | None) -> Release:
+def _release(epsilon_units: int, delta_units: int, mechanism: str | None, parameters: str | None) -> Release:
     """Gaussian noise by its ρ, everything else by its ε. The δ of Gaussian noise is all counted as threshold."""
-    epsilon, delta = epsilon_units / 10**9, delta_units / 10**18
-    if gaussian is None:
-        return Release(epsilon, delta)
-    parameters = json.loads(gaussian)
-    k, m = (int(str(parameters[name])) for name in ("k", "max_contributions"))
-    rho = Fraction(k * m**2) / (2 * Fraction(str(parameters["sigma"])) ** 2)
-    return Release(epsilon, delta, rho=float(rho))
+    rho = None if parameters is None else rho_of_entry(mechanism, json.loads(parameters))
+    return Release(epsilon_units / 10**9, delta_units / 10**18, rho=None if rho is None else float(rho))

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event
 from sqlalchemy.pool import QueuePool
 
-from app.api.outputs import BarOut, SnapshotOut, SnapshotSummaryOut
+from app.api.release_outputs import BarOut, SnapshotOut, SnapshotSummaryOut
 from app.core.histogram import Bar, Selection
 from app.main import create_app
 from app.settings import Settings

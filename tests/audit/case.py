@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from app.core import planner
 from app.core.histogram import Counts
 from app.core.ledger.budget import Cost
+from app.core.mechanism import FAMILIES, Calibrated
 from app.core.mechanisms import pmg
 from app.core.mechanisms.pmg import StandardPmg
 from app.core.noise.samplers import Noise
-from app.core.planner import Calibrated, Family, Question
-from app.core.sketches.compact import CompactSketch
+from app.core.planner import Question
 from app.core.sketches.standard import StandardSketch
 from app.core.sketches.state import Sketch
-from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
 from app.core.sketches.universe import Universe
 
@@ -33,8 +33,8 @@ class Case:
     mechanism: str
     neighbours: str
     cost: Cost  # what is charged, and so what is claimed
-    calibrated: Calibrated
-    release_with: Callable[[Calibrated], Release]
+    calibrated: Calibrated[Any]
+    release_with: Callable[[Calibrated[Any]], Release]
     pair: Pair
     universe: Universe | None = None
     draws: int  # of each neighbour, in a full audit
@@ -62,7 +62,7 @@ def planned(
     """As the service does it: the planner calibrates the named mechanism, and releases with it."""
     longer, _ = pair
     question = Question(
-        family=_family(longer),
+        family=FAMILIES[type(longer)],
         k=longer.k,
         max_contributions=max_contributions,
         sources=longer.sources if isinstance(longer, SummedSketch) else 1,
@@ -73,12 +73,12 @@ def planned(
     )
     offer = planner.choose(question, mechanism)
 
-    def release_with(calibrated: Calibrated) -> Release:
+    def release_with(calibrated: Calibrated[Any]) -> Release:
         changed = replace(offer, calibrated=calibrated)
 
         def release(sketch: AnySketch, noise: Noise) -> Counts:
             assert not isinstance(sketch, StandardSketch)
-            return planner.released(changed, sketch, universe, noise)
+            return planner.run(changed, sketch, universe, noise)
 
         return release
 
@@ -94,21 +94,15 @@ def planned(
     )
 
 
-def _family(sketch: Sketch) -> Family:
-    if isinstance(sketch, StreamSketch):
-        return "stream"
-    return "compact" if isinstance(sketch, CompactSketch) else "summed"
-
-
 def standard(neighbours: str, pair: tuple[StandardSketch, StandardSketch], *, epsilon: str, delta: str) -> Case:
     """The variant for sketches that drop zero counters, which the planner does not offer."""
     cost = Cost.charged(epsilon=epsilon, delta=delta)
 
-    def release_with(calibrated: Calibrated) -> Release:
+    def release_with(calibrated: Calibrated[Any]) -> Release:
         def release(sketch: AnySketch, noise: Noise) -> Counts:
             assert isinstance(calibrated, StandardPmg)
             assert isinstance(sketch, StandardSketch)
-            return calibrated.release_standard(sketch, noise.laplace)
+            return calibrated.release_standard(sketch, noise)
 
         return release
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from app.core.histogram import Counts
+from app.core.mechanism import Calibrated
 from app.core.noise.samplers import SYSTEM_NOISE, Noise, Sampler
-from app.core.planner import Calibrated
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.universe import of_values
@@ -41,7 +42,7 @@ def lower_threshold(case: Case, by: int) -> Case:
 def _without_the_shared_draw(case: Case) -> Case:
     """PMG takes η as the first of its draws; here it is zero."""
 
-    def release_with(calibrated: Calibrated) -> Release:
+    def release_with(calibrated: Calibrated[Any]) -> Release:
         release = case.release_with(calibrated)
 
         def unshared(sketch: AnySketch, noise: Noise) -> Counts:

@@ -13,6 +13,7 @@ from app.core.sketches.compact import CompactSketch
 from app.core.sketches.standard import StandardSketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
+from tests.states import decode_as
 from tests.streams import LETTERS, Stream, neighbours, small_streams
 from tests.worlds import whole_request
 
@@ -145,7 +146,7 @@ def one_by_one(sketch: CompactSketch, people: Sequence[str]) -> CompactSketch:
     """As the service folds a request: through the kernel, from stored bytes to stored bytes."""
     opened = kernel.Fold(states.encode(sketch))
     opened.add(kernel.sets_of([(None, keys) for keys in people], 1))
-    return states.decode_as(CompactSketch, states.by_slot(opened.stored()))
+    return decode_as(CompactSketch, states.by_slot(opened.stored()))
 
 
 def as_one_merge(sketch: CompactSketch, people: Sequence[str]) -> CompactSketch:

@@ -13,13 +13,14 @@ from app.core import kernel
 from app.core.errors import BadState
 from app.core.kernel import allowances, folding, scanning, twin
 from app.core.sketches.order import Order, multipliers
-from app.core.sketches.state import NARROW, by_slot, decode_as, encode
+from app.core.sketches.state import NARROW, by_slot, encode
 from app.core.sketches.stream import StreamSketch
 from tests.core.kernel.reading import named_in
 from tests.fuzz import bodies, states
 from tests.fuzz.compact_cases import DamagedCompact, FoldedCompact, SetsBody
 from tests.fuzz.outcomes import Outcomes, require
 from tests.fuzz.states import Pairs
+from tests.states import decode_as
 
 _SCANNERS: dict[str, Callable[[bytes, int], scanning.Batch | None]] = {
     "json": scanning.scan_json,

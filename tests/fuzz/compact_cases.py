@@ -10,11 +10,12 @@ from app.core.errors import BadState
 from app.core.kernel import compact, scanning, sets, twin
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.order import multipliers
-from app.core.sketches.state import by_slot, decode_as, encode, is_narrow_compact
+from app.core.sketches.state import by_slot, encode, is_narrow_compact
 from tests.core.kernel.reading import people_in
 from tests.fuzz import bodies, states
 from tests.fuzz.outcomes import Outcomes, require
 from tests.fuzz.states import Pairs, People
+from tests.states import decode_as
 
 _SCANNERS: dict[str, Callable[[bytes, int, int], sets.Sets | None]] = {
     "json": sets.scan_json,

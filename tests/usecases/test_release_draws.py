@@ -16,11 +16,12 @@ from app.core.histogram import Counts, Selection, Snapshot
 from app.core.kernel import batch_of
 from app.core.ledger import account
 from app.core.ledger.budget import Budget, Cost
-from app.core.mechanisms import gshm
+from app.core.mechanism import FAMILIES
+from app.core.mechanisms import gshm, of_family
 from app.core.mechanisms.gshm import least_threshold
 from app.core.noise import samplers
 from app.core.noise.samplers import Noise, draw_ahead
-from app.core.planner import choose, released
+from app.core.planner import choose, run
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.parameters import SketchParameters
 from app.core.sketches.state import Sketch
@@ -46,13 +47,9 @@ _K = 8
 _KEYS = ["a", "b", "c", "d", "e"]
 _UNIVERSE = of_values([f"u{number}" for number in range(50)] + _KEYS)
 _MECHANISMS = {
-    "pmg": "stream",
-    "reduced-approx": "stream",
-    "reduced-pure": "stream",
-    "gshm": "compact",
-    "laplace-compact": "compact",
-    "reduced-approx of a sum": "summed",
-    "reduced-pure of a sum": "summed",
+    mechanism.name + (" of a sum" if family == "summed" else ""): family
+    for family in FAMILIES.values()
+    for mechanism in of_family(family)
 }
 
 
@@ -149,7 +146,7 @@ def _without_a_stock(context: Context, mechanism: str, noise: Noise) -> Counts:
         row = sketches.get(session, "views")
         offer = choose(_terms(mechanism).about(row.parameters, family=row.family, sources=row.sources), mechanism)
         sketch = states.load(session, row, for_update=False)
-        return released(offer, sketch, row.parameters.universe, noise)
+        return run(offer, sketch, row.parameters.universe, noise)
 
 
 @pytest.mark.parametrize("case", _MECHANISMS)
@@ -187,12 +184,8 @@ def test_all_draws_are_made_before_a_lock_is_held_and_are_those_of_an_empty_sket
         "summed": SummedSketch(_K, 2, {}),
     }
     other = _Numbers(first_uniform=first_uniform)
-    released(
-        choose(_terms(mechanism).about(row.parameters, family=row.family, sources=row.sources), mechanism),
-        empty[row.family],
-        _UNIVERSE,
-        _noise(other),
-    )
+    question = _terms(mechanism).about(row.parameters, family=row.family, sources=row.sources)
+    run(choose(question, mechanism), empty[row.family], _UNIVERSE, _noise(other))
     assert (numbers.asked, numbers.tossed) == (other.asked, other.tossed)
 
 

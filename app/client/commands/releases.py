@@ -12,7 +12,6 @@ from app.client.terminal.histogram import LEFT_OUT, histogram
 from app.client.terminal.output import wrapped, write_exactly, write_note
 from app.client.terminal.tables import amount, moment, table
 
-_MECHANISMS = ("auto", "pmg", "reduced-approx", "reduced-pure", "gshm", "laplace-compact")
 _PATIENCE_SECONDS = 30
 _PARAMETERS = ("k", "unit", "max_contributions", "universe_size")
 
@@ -33,7 +32,9 @@ def add(commands: Group) -> None:
     snapshot = add_command(commands, "snapshot", "release a private histogram and pay for it", _snapshot)
     snapshot.add_argument("sketch", help=SKETCH)
     add_terms(snapshot)
-    snapshot.add_argument("--mechanism", choices=_MECHANISMS, help="default: auto, the one with the least error bound")
+    snapshot.add_argument(
+        "--mechanism", metavar="NAME", help="one that plan lists; default: auto, the one with the least error bound"
+    )
     snapshot.add_argument("--idempotency-key", metavar="KEY", help="asked again under it, gets the same snapshot, free")
 
     add_command(commands, "snapshots", "list what was released of a sketch, newest first", _snapshots).add_argument(

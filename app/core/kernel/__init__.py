@@ -1,8 +1,9 @@
-"""Bodies of events and of people's sets into sketches, at the speed of the machine where a compiler was at hand.
+"""Compiled code that reads bodies of events and of people's sets, and folds them into sketches.
 
-`scanning.pyx` and `sets.pyx` read bodies, `folding.pyx` and `compact.pyx` fold what they read into stream and compact
-sketches. They are compiled when the package is installed; `twin.py` takes over where they are not. Callers need not
-know which runs: a scanner that answers None asks for the careful reader, and a fold is a fold.
+`scanning.pyx` and `sets.pyx` read bodies; `folding.pyx` and `compact.pyx` fold batches into stream and compact
+sketches; `allowances.pyx` counts what each person has contributed. They are compiled when the package is installed.
+Where they are not, `twin.py` does the same in plain Python. Callers need not know which runs: a scanner that answers
+None gave up, and the caller then reads the body with the careful decoder; a fold gives the same state either way.
 """
 
 from collections.abc import Sequence
@@ -34,7 +35,9 @@ class Batch(Protocol):
         ...
 
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """About how much memory the batch takes."""
+        ...
 
     def keys(self) -> list[list[str]]:
         """The keys of each item."""
@@ -45,11 +48,14 @@ class Batch(Protocol):
         ...
 
     def unnamed(self, most: int) -> list[int]:
-        """Where the first items are, at most so many, that name no user."""
+        """The positions of the first items that name no user, at most `most` of them."""
         ...
 
     def people(self, multipliers: bytes) -> tuple[list[bytes], bytes]:
-        """Each user once, in order of first occurrence; and for each item which of them, as u32."""
+        """Each user once, in order of first occurrence; and for each item the index of its user, as u32.
+
+        `multipliers` key the hash table that finds users which occur again (`table_multipliers`).
+        """
         ...
 
     def counts(self) -> bytes:
@@ -64,90 +70,119 @@ class Batch(Protocol):
 class Events(Batch, Protocol):
     """For each item a key and how many events in a row."""
 
-    def pairs(self) -> list[tuple[str, int]]: ...
+    def pairs(self) -> list[tuple[str, int]]:
+        """The key of each item, and its count."""
+        ...
 
-    def limited(self, granted: bytes) -> "Events": ...
+    def limited(self, granted: bytes) -> "Events":
+        """See `Batch.limited`."""
+        ...
 
 
 class Sets(Batch, Protocol):
     """For each person the keys that they listed, of which the first `most_keys` different ones count, each once."""
 
     @property
-    def most_keys(self) -> int: ...
+    def most_keys(self) -> int:
+        """How many different keys of a person count."""
+        ...
 
     def kept(self) -> list[list[str]]:
         """The keys of each person that count."""
         ...
 
-    def limited(self, granted: bytes) -> "Sets": ...
+    def limited(self, granted: bytes) -> "Sets":
+        """See `Batch.limited`."""
+        ...
 
 
 class Allowances(Protocol):
-    """How much of their allowance people have used, by fingerprint of 12 bytes; entries of those and a u16."""
+    """How much of their allowance people have used, by fingerprint.
+
+    An entry, as it is stored, is a fingerprint of 12 bytes and a u16: how much that person has used.
+    """
 
     def __len__(self) -> int: ...
 
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        ...
 
-    def learn(self, entries: bytes) -> None: ...
+    def learn(self, entries: bytes) -> None:
+        """Take over these entries. Of a person who is known already, the larger figure stays."""
+        ...
 
     def entries(self) -> bytes:
-        """All that is known, to be learnt again."""
+        """Everything that is known, as entries that `learn` takes."""
         ...
 
     def grant(self, indexes: bytes, wanted: bytes, fingerprints: bytes, limit: int) -> tuple[bytes, bytes]:
-        """For each item, in order, what its user may still use of what is wanted; and entries of what changed."""
+        """Use up allowances for a batch, item by item in order, and return what each item is granted, as u32.
+
+        Item i belongs to the person whose fingerprint is at `indexes[i]` of `fingerprints`, and wants `wanted[i]`. It
+        is granted what its person has left of `limit`, at most that. The second value is the entries that changed.
+        """
         ...
 
 
 def fingerprints(names: Sequence[bytes], key: bytes) -> bytes:
-    """Of each name, which is not empty: 12 bytes of BLAKE2b under this key of 32, one after the other."""
+    """A fingerprint of 12 bytes for each name, joined: BLAKE2b under the user key of 32 bytes. No name is empty."""
     return allowances.fingerprints(names, key) if NATIVE else twin.fingerprints(names, key)
 
 
 def new_allowances() -> Allowances:
+    """Allowances of which nobody has used anything."""
     return allowances.Allowances() if NATIVE else twin.Allowances()
 
 
 def batch_of(pairs: Sequence[tuple[str, int]], users: Sequence[str | None] | None = None) -> Events:
-    """A batch of keys, counts and users that were checked already."""
+    """A batch of events from keys, counts and users that were checked already."""
     return scanning.Batch.of(pairs, users) if NATIVE else twin.Batch(pairs, users)
 
 
 def sets_of(people: Sequence[tuple[str | None, Sequence[str]]], most_keys: int) -> Sets:
-    """A batch of people, named or not, and their keys, that were checked already."""
+    """A batch of people, named or not, from lists of keys that were checked already."""
     return sets.Sets.of(people, most_keys) if NATIVE else twin.Sets(people, most_keys)
 
 
 def scan_json(body: bytes, max_items: int) -> Events | None:
+    """The events of a JSON body; None where the careful decoder must read it."""
     return scanning.scan_json(body, max_items) if NATIVE else None
 
 
 def scan_ndjson(body: bytes, max_items: int) -> Events | None:
+    """The events of a body with one JSON object a line; None where the careful decoder must read it."""
     return scanning.scan_ndjson(body, max_items) if NATIVE else None
 
 
 def scan_lines(body: bytes, max_items: int) -> Events | None:
+    """The events of a body with one key a line; None where the careful decoder must read it."""
     return scanning.scan_lines(body, max_items) if NATIVE else None
 
 
 def scan_json_sets(body: bytes, max_items: int, most_keys: int) -> Sets | None:
+    """The people of a JSON body; None where the careful decoder must read it."""
     return sets.scan_json(body, max_items, most_keys) if NATIVE else None
 
 
 def scan_ndjson_sets(body: bytes, max_items: int, most_keys: int) -> Sets | None:
+    """The people of a body with one JSON object a line; None where the careful decoder must read it."""
     return sets.scan_ndjson(body, max_items, most_keys) if NATIVE else None
 
 
 class Fold:
-    """A stored sketch, stream or compact, that takes batches. For one thread at a time; worthless once `add` raised."""
+    """A stream or compact sketch that takes batches.
+
+    It is for one thread at a time. Once `add` has raised, throw it away: part of a batch may have been counted.
+    """
 
     def __init__(self, now: bytes) -> None:
-        """As `state` gives it."""
+        """Open a state in the form that `state` returns."""
         self._fold: Any = _opened(now)
 
     def add(self, *batches: Batch) -> None:
+        """Count these batches, one after the other."""
         try:
             self._fold.add(*batches)
         except OverflowError:  # raised before anything changed: the counters need the wide form
@@ -155,29 +190,34 @@ class Fold:
             self._fold.add(*batches)
 
     def state(self) -> bytes:
-        """The bytes, from which it can go on."""
+        """The sketch as bytes from which another `Fold` can go on."""
         now: bytes = self._fold.state()
         return now
 
     def stored(self) -> bytes:
-        """The same as it is stored (`state.by_column`)."""
+        """The same sketch laid out as it is stored (`state.by_column`)."""
         now: bytes = self._fold.stored()
         return now
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes, about."""
+        """About how much memory it takes."""
         size: int = self._fold.nbytes
         return size
 
 
 @lru_cache(maxsize=1)
 def table_multipliers() -> bytes:
-    """For tables of keys or names that nothing stored depends on: nobody can choose what meets in them."""
+    """Random multipliers of this process, for hash tables of keys or names.
+
+    Nobody who chooses keys knows them, so nobody can make many keys meet in a table. Nothing that is stored depends on
+    them.
+    """
     return multipliers(token_bytes(SECRET_BYTES))
 
 
 def _opened(now: bytes) -> Any:
+    """The compiled fold where it can work in this state, else the twin, which takes any."""
     if not NATIVE:
         return twin.Fold(now)
     if state.family(now) is CompactSketch:

@@ -35,7 +35,7 @@ cdef uint64_t NOWHERE = <uint64_t>-1
 
 
 def fingerprints(names, bytes key not None):
-    """Of each name, which is not empty: 12 bytes of keyed BLAKE2b, one after the other."""
+    """A fingerprint of 12 bytes for each name, joined: BLAKE2b under the user key. No name is empty."""
     cdef uint64_t keyed[8]
     cdef uint64_t digest[8]
     cdef bytes name
@@ -72,7 +72,7 @@ cdef class Allowances:
         return sizeof(Person) * (self.mask + 1)
 
     def learn(self, bytes entries not None):
-        """What was used, as stored: entries of a fingerprint and a number. The larger number holds."""
+        """Take over stored entries. Of a person who is known already, the larger number stays."""
         cdef const unsigned char* at = entries
         cdef const unsigned char* end = at + len(entries)
         cdef uint64_t place
@@ -130,7 +130,7 @@ cdef class Allowances:
         return bytes(granted_bytes), self._changed(fingerprint, places, people)
 
     cdef bytes _changed(self, const unsigned char* fingerprint, const uint64_t* places, Py_ssize_t people):
-        """Entries of those with a place."""
+        """The entries of the people who were granted something: those for whom `places` has a place."""
         cdef bytearray entries = bytearray(ENTRY * people)
         cdef unsigned char* into = entries
         cdef Py_ssize_t at, size = 0
@@ -142,7 +142,7 @@ cdef class Allowances:
         return bytes(entries[:size])
 
     def entries(self):
-        """All that is known, to be learnt again."""
+        """Everything that is known, as entries that `learn` takes."""
         cdef bytearray entries = bytearray(ENTRY * self.count)
         cdef unsigned char* into = entries
         cdef uint64_t at
@@ -158,7 +158,7 @@ cdef class Allowances:
         soon(&self.table[lower & self.mask])
 
     cdef inline uint64_t _place(self, const unsigned char* fingerprint) noexcept nogil:
-        """Where the fingerprint is, or would be."""
+        """The place of the fingerprint in the table; if it is not there, the free place that it would get."""
         cdef uint64_t lower, place
         cdef uint32_t upper
         memcpy(&lower, fingerprint, sizeof(lower))

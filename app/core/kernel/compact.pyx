@@ -111,7 +111,7 @@ cdef class Fold:
             raise MemoryError
 
     def state(self):
-        """The bytes that it works in."""
+        """The bytes in which it works, as they are now."""
         return (<const char*>self.sketch.header)[:self.sketch.size]
 
     def stored(self):
@@ -124,14 +124,14 @@ cdef class Fold:
 
     @property
     def nbytes(self):
-        """The memory that the fold takes, about."""
+        """About how much memory the fold takes."""
         cdef size_t scratch = sizeof(Seen) * (<size_t>self.seen_mask + 1) + 12 * self.most_listed
         return memory(&self.sketch) + 4 * <size_t>self.sketch.header.k + sizeof(Fold) + scratch
 
     # Batches
 
     cdef Part _part(self, object batch) except *:
-        """What the batch has in memory; and scratch that is large enough for it."""
+        """Where the batch has its items in memory. Also makes scratch that is large enough for it."""
         cdef Sets sets
         cdef Batch events
         cdef Py_ssize_t at
@@ -146,7 +146,7 @@ cdef class Fold:
         return Part(events.text, events.items, NULL, NULL, events.size, 0)
 
     cdef int _reserve(self, size_t listed) except -1:
-        """Scratch for people with so many keys."""
+        """Make scratch that is large enough for people with so many keys."""
         cdef size_t size = 4
         if listed <= self.most_listed:
             return 0
@@ -196,7 +196,7 @@ cdef class Fold:
     cdef inline int _add_person(
         self, const unsigned char* text, const Name* keys, uint32_t listed, Py_ssize_t most
     ) noexcept nogil:
-        """Count the first `most` different keys, each once."""
+        """Count one person: the first `most` different keys of their list, each once."""
         cdef Sketch* sketch = &self.sketch
         cdef uint32_t at, slot, unstored = 0
         for at in range(listed):
@@ -227,7 +227,7 @@ cdef class Fold:
     cdef inline int _add_event(
         self, const unsigned char* key, uint32_t length, uint64_t place, uint64_t count
     ) noexcept nogil:
-        """That many events in a row."""
+        """Count so many events of one key in a row."""
         cdef Sketch* sketch = &self.sketch
         cdef uint32_t slot = find(sketch, key, length, <uint32_t>place)
         cdef uint64_t paid
@@ -244,7 +244,7 @@ cdef class Fold:
     cdef inline int _store(
         self, const unsigned char* key, uint32_t length, uint64_t place, uint64_t count
     ) noexcept nogil:
-        """A key that is not stored, while a slot is free."""
+        """Store a new key. A slot must be free."""
         cdef Sketch* sketch = &self.sketch
         cdef uint32_t slot = self.vacant[self.vacant_count - 1]
         self.vacant_count -= 1
@@ -257,7 +257,7 @@ cdef class Fold:
         return 0
 
     cdef inline void _lower(self, uint64_t by) noexcept nogil:
-        """All counters by so much, which none is less than; those that are zero then are forgotten."""
+        """Take `by` from all counters, of which none is smaller; keys whose counters are zero then are forgotten."""
         cdef Sketch* sketch = &self.sketch
         cdef uint32_t i
         cdef uint64_t name
@@ -283,7 +283,7 @@ cdef class Fold:
         self.vacant_count += 1
 
     cdef inline uint64_t _smallest(self) noexcept nogil:
-        """The smallest entry of a full sketch, which is `level` from then on."""
+        """The smallest entry of a full sketch. `level` becomes that entry."""
         cdef Sketch* sketch = &self.sketch
         cdef uint64_t name
         while True:
@@ -305,7 +305,7 @@ cdef class Fold:
                 file(&self.sketch, slot)
 
     cdef void _fill_vacant(self) noexcept nogil:
-        """So that the first is taken first."""
+        """List the free slots from the last to the first, so that the first is taken first."""
         cdef uint32_t k = self.sketch.header.k, at, slot
         for at in range(k):
             slot = k - 1 - at
@@ -322,7 +322,7 @@ cdef class Fold:
         self.stamp += 1
 
     cdef inline bint _is_first(self, const unsigned char* text, const Name* keys, uint32_t key) noexcept nogil:
-        """Whether the person has not listed this key before."""
+        """Whether this key is new in the list of the person who is being counted."""
         cdef uint32_t at = <uint32_t>(self.places[key] >> 32) & self.seen_mask, other
         while self.seen[at].stamp == self.stamp:
             other = self.seen[at].key
@@ -338,5 +338,5 @@ cdef class Fold:
 
 
 cdef uint64_t _most_added(object batch) except *:
-    """To a counter, by all of the batch."""
+    """The most that the whole batch can add to one counter."""
     return (<Sets>batch).size if isinstance(batch, Sets) else (<Batch?>batch).total

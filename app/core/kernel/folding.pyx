@@ -110,7 +110,7 @@ cdef class Fold:
             raise MemoryError
 
     def state(self):
-        """The bytes that it works in."""
+        """The bytes in which it works, as they are now."""
         return (<const char*>self.sketch.header)[:self.sketch.size]
 
     def stored(self):
@@ -123,7 +123,7 @@ cdef class Fold:
 
     @property
     def nbytes(self):
-        """The memory that the fold takes, about."""
+        """About how much memory the fold takes."""
         return memory(&self.sketch)
 
     cdef inline bint _is_full(self) noexcept nogil:
@@ -144,7 +144,7 @@ cdef class Fold:
         self._sort_lowest()
 
     cdef inline uint64_t _smallest(self) noexcept nogil:
-        """The name of the first in order of those with the smallest entry, which is `level` from then on."""
+        """The name of the smallest entry; of equal ones the first in order. `level` becomes that entry."""
         cdef Sketch* sketch = &self.sketch
         cdef uint64_t name
         while True:
@@ -158,7 +158,7 @@ cdef class Fold:
             self._sort_lowest()
 
     cdef void _sort_lowest(self) noexcept nogil:
-        """By hash, then by key. Hashes are uniform: after one pass by their upper bits little is left to insert."""
+        """Sort by hash, then by key. Hashes are uniform: after one pass by their upper bits, little is left to insert."""
         cdef uint64_t* lowest = self.sketch.lowest
         cdef uint64_t* names = self.sketch.names
         cdef uint32_t count = self.sketch.lowest_count, i, j
@@ -190,7 +190,7 @@ cdef class Fold:
         return left < right if (left ^ right) > SLOT else self._before_in_full(left & SLOT, right & SLOT)
 
     cdef bint _before_in_full(self, uint32_t left, uint32_t right) noexcept nogil:
-        """Where the names have the same bits of the hash."""
+        """Compare two keys whose names carry the same bits of the hash."""
         cdef Sketch* sketch = &self.sketch
         cdef uint32_t ours = home_of(sketch, left) & SLOT, theirs = home_of(sketch, right) & SLOT
         cdef int difference
@@ -260,7 +260,8 @@ cdef class Fold:
         return 0
 
     cdef inline void _fetch_next(self) noexcept nogil:
-        """What the next evictions will read: first where it is, then itself."""
+        """Ask the processor for what the next evictions will read: first the slots, which say where the keys are, then
+        the keys."""
         cdef Sketch* sketch = &self.sketch
         cdef uint64_t slot
         if sketch.lowest_at + 2 * AHEAD < sketch.lowest_count:

@@ -27,7 +27,7 @@ cdef inline Py_ssize_t after_space(const unsigned char* text, Py_ssize_t at, Py_
 
 
 cdef inline Py_ssize_t after_blanks(const unsigned char* text, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
-    """The same within a line."""
+    """The same as `after_space`, but it stops at the end of the line."""
     while at < size and (text[at] == c' ' or text[at] == c'\r' or text[at] == c'\t'):
         at += 1
     return at
@@ -36,7 +36,7 @@ cdef inline Py_ssize_t after_blanks(const unsigned char* text, Py_ssize_t at, Py
 cdef inline Py_ssize_t after(
     const unsigned char* text, Py_ssize_t at, Py_ssize_t size, const char* word, Py_ssize_t length
 ) noexcept nogil:
-    """Behind these bytes, if they are next."""
+    """The place behind these bytes, if they come next; else it gives up."""
     if at < 0 or size - at < length or memcmp(text + at, word, length) != 0:
         return GAVE_UP
     return at + length
@@ -102,6 +102,6 @@ cdef inline Py_ssize_t list_begin(
 
 
 cdef inline int is_closed(const unsigned char* text, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
-    """0 where nothing but the outer brace follows."""
+    """0 if nothing but the outer closing brace follows; else it gives up."""
     at = after(text, after_space(text, at, size), size, b"}", 1)
     return 0 if at > 0 and after_space(text, at, size) == size else GAVE_UP

@@ -58,7 +58,7 @@ cdef class Batch:
 
     @property
     def nbytes(self):
-        """The memory that the batch takes, about."""
+        """About how much memory the batch takes."""
         return len(self.body) + self.room * sizeof(Item)
 
     def pairs(self):
@@ -74,7 +74,7 @@ cdef class Batch:
         ]
 
     def unnamed(self, Py_ssize_t most):
-        """Where the first items are, at most so many, that name no user."""
+        """The positions of the first items that name no user, at most `most` of them."""
         found = []
         cdef Py_ssize_t at
         for at in range(self.size):
@@ -161,7 +161,7 @@ cdef class Batch:
 
 
 cdef tuple placed(dict texts, object text):
-    """Where a text is, and its length, in what all of `texts` come to one after the other; nowhere if there is none."""
+    """Where a text begins in all of `texts` joined, and its length; (0, 0) where there is no text."""
     if not text:
         return 0, 0
     found = texts.get(text)
@@ -238,7 +238,7 @@ cdef object _scanned(Scanner scan, bytes body, Py_ssize_t max_items):
 
 
 cdef object checked_scan(object batch, bytes body, int status):
-    """The batch, if the scanner went through with it and the body is UTF-8 as a whole."""
+    """The batch, if the scanner came to the end of the body and all of the body is UTF-8; else None."""
     if status == NO_MEMORY:
         raise MemoryError
     if status == GAVE_UP:
@@ -257,12 +257,12 @@ def scan_json(bytes body not None, Py_ssize_t max_items):
 
 
 def scan_ndjson(bytes body not None, Py_ssize_t max_items):
-    """One such item a line."""
+    """One item a line, each as in `scan_json`."""
     return _scanned(_scan_ndjson, body, max_items)
 
 
 def scan_lines(bytes body not None, Py_ssize_t max_items):
-    """One key a line, as it stands."""
+    """One key a line, without quotes or escapes."""
     return _scanned(_scan_lines, body, max_items)
 
 
@@ -300,7 +300,7 @@ cdef Py_ssize_t _plain_keys(
 
 
 cdef Py_ssize_t _key_item(Batch batch, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
-    """Append the key whose opening quote is at `at`; behind its closing quote."""
+    """Append the key whose opening quote is at `at`, and return where it ended: behind its closing quote."""
     cdef Py_ssize_t end = string_end(batch.text, at + 1, size)
     cdef Py_ssize_t length = end - at - 1
     if end < 0 or length < 1 or length > MAX_KEY_BYTES:
@@ -344,7 +344,7 @@ cdef Py_ssize_t _object_item(Batch batch, Py_ssize_t at, Py_ssize_t size, Skip s
 cdef Py_ssize_t _number(
     const unsigned char* text, Py_ssize_t at, Py_ssize_t size, Skip skip, uint32_t* number
 ) noexcept nogil:
-    """The whole number behind a member's name; behind its last digit."""
+    """Read the whole number behind a member's name, and return where it ended: behind its last digit."""
     cdef uint64_t read = 0
     cdef int digits = 0
     at = after_colon(text, at, size, skip)

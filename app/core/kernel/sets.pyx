@@ -45,7 +45,7 @@ cdef class Sets:
 
     @property
     def nbytes(self):
-        """The memory that the batch takes, about."""
+        """About how much memory the batch takes."""
         return len(self.body) + self.listed_room * sizeof(Name) + self.room * sizeof(Person)
 
     def keys(self):
@@ -69,7 +69,7 @@ cdef class Sets:
         ]
 
     def unnamed(self, Py_ssize_t most):
-        """Where the first people are, at most so many, that are not named."""
+        """The positions of the first people who are not named, at most `most` of them."""
         found = []
         cdef Py_ssize_t at
         for at in range(self.size):
@@ -96,7 +96,7 @@ cdef class Sets:
         return b"\1\0\0\0" * self.size
 
     def limited(self, bytes granted not None):
-        """The batch without those who are granted nothing: u32 for each."""
+        """The batch without the people who are granted nothing. `granted` has a u32 for each."""
         cdef Sets kept = Sets()
         cdef const uint32_t* share = <const uint32_t*><const char*>granted
         cdef Py_ssize_t at
@@ -184,7 +184,7 @@ def scan_json(bytes body not None, Py_ssize_t max_items, Py_ssize_t most_keys):
 
 
 def scan_ndjson(bytes body not None, Py_ssize_t max_items, Py_ssize_t most_keys):
-    """One such person a line."""
+    """One person a line, each as in `scan_json`."""
     return _scanned(_scan_ndjson, body, max_items, most_keys)
 
 
@@ -224,7 +224,7 @@ cdef int _scan_ndjson(Sets sets, Py_ssize_t size, Py_ssize_t max_items) noexcept
 
 
 cdef Py_ssize_t _person(Sets sets, Py_ssize_t at, Py_ssize_t size, Py_ssize_t max_items, Skip skip) noexcept nogil:
-    """Append the person whose bracket or brace is at `at`; behind the closing one."""
+    """Append the person whose bracket or brace is at `at`, and return where they ended: behind the closing one."""
     cdef Person person = Person(<uint32_t>sets.listed_size, 0, Name(0, 0))
     if at < size and sets.text[at] == c'{':
         at = _members(sets, at, size, skip, &person)

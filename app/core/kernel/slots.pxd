@@ -204,7 +204,7 @@ cdef inline void free_memory(Sketch* sketch) noexcept nogil:
 
 
 cdef inline size_t memory(const Sketch* sketch) noexcept nogil:
-    """What it takes, about."""
+    """About how much memory an open sketch takes."""
     cdef size_t k = sketch.header.k
     return sketch.size + 8 * (<size_t>sketch.mask + 1) + 24 * k + most_chunks(k) * sizeof(Chunk) + sizeof(Sketch)
 
@@ -308,7 +308,7 @@ cdef inline size_t most_chunks(size_t k) noexcept nogil:
 
 
 cdef inline void empty_heap(Sketch* sketch) noexcept nogil:
-    """With the offset as its level."""
+    """Empty the heap. Its level becomes the offset."""
     cdef uint32_t at, chunks = <uint32_t>most_chunks(sketch.header.k)
     memset(sketch.heads, 0xFF, sizeof(sketch.heads))
     for at in range(chunks):
@@ -319,7 +319,7 @@ cdef inline void empty_heap(Sketch* sketch) noexcept nogil:
 
 
 cdef inline void file(Sketch* sketch, uint64_t name) noexcept nogil:
-    """Into the bucket of its slot's entry, or among the lowest."""
+    """Put a name into the bucket of its slot's entry, or among the lowest."""
     cdef int bucket = bucket_of(sketch.slots[name & SLOT].entry, sketch.level)
     cdef uint32_t at = sketch.heads[bucket]
     cdef Chunk* chunk
@@ -361,7 +361,8 @@ cdef inline void open_next(Sketch* sketch, uint64_t limit) noexcept nogil:
 
 
 cdef inline uint32_t take(Sketch* sketch, int bucket, uint64_t* smallest) noexcept nogil:
-    """Move the bucket to `names`, but for those that have grown into a higher one; and the smallest entry."""
+    """Move a bucket's names to `names`, and return how many these are; `smallest` becomes their smallest entry. A name
+    whose entry has grown since goes into its higher bucket instead."""
     cdef uint32_t at = sketch.heads[bucket], count = 0, i
     cdef uint64_t name, entry
     cdef Chunk chunk
@@ -392,7 +393,10 @@ cdef inline uint32_t room_for(uint32_t length) noexcept nogil:
 
 
 cdef inline int write_key(Sketch* sketch, uint32_t slot, const unsigned char* key, uint32_t length) noexcept nogil:
-    """Into the slot's room, or into a new one; −1, and the sketch is worthless, where there is no memory."""
+    """Write the key into the slot's room, or into a new room at the end of the text.
+
+    −1 where there is no memory: the sketch must then be thrown away.
+    """
     cdef Slot* into = &sketch.slots[slot]
     cdef uint32_t room = room_for(length)
     if into.room < length:
@@ -412,7 +416,7 @@ cdef inline int write_key(Sketch* sketch, uint32_t slot, const unsigned char* ke
 
 
 cdef inline int move_text(Sketch* sketch, uint32_t wanted) noexcept nogil:
-    """All keys close together, with space for more: twice the size until a quarter is free."""
+    """Move all keys close together, with space for more: the text is doubled until a quarter of it is free."""
     cdef uint32_t k = sketch.header.k, slot, room, at = 0
     cdef uint64_t live = wanted, text_size = sketch.header.text_size
     cdef size_t head = sizeof(Header) + <size_t>k * sizeof(Slot)

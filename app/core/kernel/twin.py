@@ -1,6 +1,7 @@
 """The kernel in plain Python, for machines without a compiler and for counters of more than 62 bits.
 
-It scans nothing: the careful readers read every body, and `StreamSketch` and `CompactSketch` fold.
+It has no scanners: here the careful decoders read every body, and `StreamSketch` and `CompactSketch` fold. What each
+method promises is said at its protocol in `__init__.py`.
 """
 
 import struct
@@ -18,6 +19,8 @@ _ENTRY = struct.Struct("<12sH")
 
 
 class Batch:
+    """`kernel.Events` from lists."""
+
     def __init__(self, pairs: Sequence[tuple[str, int]], users: Sequence[str | None] | None = None) -> None:
         self._pairs = list(pairs)
         self._users: list[str | None] = list(users) if users else [None] * len(self._pairs)
@@ -58,6 +61,8 @@ class Batch:
 
 
 class Sets:
+    """`kernel.Sets` from lists."""
+
     def __init__(self, people: Sequence[tuple[str | None, Sequence[str]]], most_keys: int) -> None:
         self._users = [user for user, _ in people]
         self._keys = [list(keys) for _, keys in people]
@@ -124,7 +129,7 @@ class _People(Protocol):
 
 
 class Fold:
-    """Takes batches of any make: its own, and those of the compiled scanners."""
+    """`kernel.Fold` by the sketches' own definition. It takes its own batches and those of the compiled scanners."""
 
     def __init__(self, now: bytes) -> None:
         sketch = state.decode(now)
@@ -156,6 +161,7 @@ class Fold:
 
 
 def fingerprints(names: Sequence[bytes], key: bytes) -> bytes:
+    """See `kernel.fingerprints`."""
     keyed = blake2b(key=key, digest_size=_FINGERPRINT.size)
     found = []
     for name in names:
@@ -166,7 +172,7 @@ def fingerprints(names: Sequence[bytes], key: bytes) -> bytes:
 
 
 class Allowances:
-    """How much of their allowance people have used, by fingerprint."""
+    """`kernel.Allowances` as a dictionary from fingerprint to what was used."""
 
     def __init__(self) -> None:
         self._used: dict[bytes, int] = {}

@@ -1,1 +1,34 @@
-"""One module per mechanism, each with its proof note beside it."""
+"""One module for each mechanism, with its proof note beside it. What is in this folder is what the service offers.
+
+To add a mechanism, write a module that exports `MECHANISM` and its note: nothing else lists mechanisms.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+from app.core.mechanism import Family, Mechanism
+
+
+def _found() -> tuple[Mechanism[Any], ...]:
+    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    return tuple(sorted((module.MECHANISM for module in modules), key=lambda found: (found.rank, found.name)))
+
+
+MECHANISMS = _found()
+COUNTED_BY_RHO = tuple(mechanism.name for mechanism in MECHANISMS if mechanism.rho_of)  # the others by their ε
+
+
+def of_family(family: Family) -> Sequence[Mechanism[Any]]:
+    """The mechanisms whose proofs cover sketches of this family."""
+    return [mechanism for mechanism in MECHANISMS if family in mechanism.families]
+
+
+def rho_of_entry(name: str | None, parameters: Mapping[str, Any]) -> Fraction | None:
+    """ρ of a release by the parameters that a ledger's entry stored; None where it follows from the entry's ε."""
+    for mechanism in MECHANISMS:
+        if mechanism.name == name and mechanism.rho_of:
+            return mechanism.rho_of(parameters)
+    return None

@@ -7,10 +7,11 @@ difference is charged to δ. Proof note: gshm.md
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +19,13 @@ from numpy.typing import NDArray
 from app.core.errors import NoMechanism
 from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
 from app.core.ledger.budget import Cost
+from app.core.mechanism import Calibrated, Mechanism
 from app.core.noise.groups import group_factor
 from app.core.noise.normal import log_phi
-from app.core.noise.samplers import Sampler
+from app.core.noise.samplers import Noise
 from app.core.noise.tails import float_below, smallest
 from app.core.sketches.compact import CompactSketch
-
-NAME = "gshm"
-VERSION = 1
-THEOREM = "thm:user-level"
+from app.core.sketches.universe import Universe
 
 _LATTICE_SHARE = 1e-3  # of δ, for drawing on a lattice
 _SAFETY = 1 + 1e-9  # covers what double precision loses in the inequality
@@ -36,19 +35,19 @@ _LEAST_DELTA = 1e-280  # of one event; below it double precision would lose digi
 _COARSE = 64  # values of j that a search looks at; the result is checked at all
 
 
-@dataclass(frozen=True, slots=True)
-class Gshm:
-    """GSHM calibrated for k counters and one cost. Holds public parameters only."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gshm(Calibrated[CompactSketch]):
+    """GSHM calibrated for k counters, m contributions and one cost. Its threshold is at least 1 + τ."""
 
-    k: int
     sigma: float  # σ, in counts
-    threshold: int  # the smallest noisy count that is reported; at least 1 + τ
     lattice: int  # steps per count
-    max_contributions: int = 1  # m
 
-    def release(self, sketch: CompactSketch, sample: Sampler) -> Counts:
-        """Noisy counts at or above the threshold, rounded down, in key order. Always makes k draws."""
-        draws = sample(self.sigma * self.lattice, self.k)
+    def release(self, sketch: CompactSketch, noise: Noise, universe: Universe | None = None) -> Counts:
+        """Draw noise, and return the noisy counts at or above the threshold, rounded down, in key order.
+
+        It always makes k draws.
+        """
+        draws = noise.gaussian(self.sigma * self.lattice, self.k)
         noisy = {
             key: sketch.counters[key] * self.lattice + draw
             for key, draw in zip(sorted(sketch.counters), draws, strict=False)
@@ -56,11 +55,12 @@ class Gshm:
         least = self.threshold * self.lattice
         return {key: steps // self.lattice for key, steps in noisy.items() if steps >= least}
 
-    def rho(self) -> Fraction:
-        """Neighbours are at most m·√k apart in ℓ2, so discrete Gaussian noise is m²k/2σ²-zCDP but for the threshold."""
-        return Fraction(self.k * self.max_contributions**2) / (2 * Fraction(self.sigma) ** 2)
+    def rho(self, charged: Cost) -> Fraction:
+        """What the noise itself gives, whatever ε was charged."""
+        return _rho(self.k, self.max_contributions, Fraction(self.sigma))
 
     def parameters(self) -> dict[str, object]:
+        """What a sceptic needs to recompute the guarantee."""
         return {
             "noise": "discrete-gaussian",
             "sigma": f"{self.sigma:.17g}",
@@ -73,8 +73,9 @@ class Gshm:
     def error_bound(self, beta: float, expected_events: int | None) -> ErrorBound:
         """`thm:user-level`, with the quantile of the largest of k draws in place of τ."""
         noise = self._noise_bound(self.k, beta / 2)
-        sketch_low = None if expected_events is None else expected_events // (self.k + 1)
-        return ErrorBound(noise_low=noise + self.threshold, noise_high=noise, sketch_low=sketch_low)
+        return ErrorBound(
+            noise_low=noise + self.threshold, noise_high=noise, sketch_low=self.sketch_error(expected_events)
+        )
 
     def bars(self, counts: Counts, bound: ErrorBound) -> list[Bar]:
         """A reported key was not cut, so its count is off by the noise and the sketch alone."""
@@ -82,11 +83,23 @@ class Gshm:
         return with_bounds(counts, below=bound.noise_high, above=above, sketch_low=bound.sketch_low, least=1)
 
     def smallest_likely_count(self, beta: float) -> int:
+        """The smallest count in the sketch that is reported with probability 1 − β."""
         return self.threshold + self._noise_bound(1, beta)
 
     def _noise_bound(self, keys: int, beta: float) -> int:
         """b with Pr[some of `keys` draws exceeds b] ≤ β; one count is added for the lattice."""
         return 1 + smallest(lambda b: -math.expm1(keys * _log_phi(b / self.sigma)) <= beta, start=0)
+
+
+def _rho(k: int, max_contributions: int, sigma: Fraction) -> Fraction:
+    """Neighbours are at most m·√k apart in ℓ2, so discrete Gaussian noise is m²k/2σ²-zCDP but for the threshold."""
+    return Fraction(k * max_contributions**2) / (2 * sigma**2)
+
+
+def _rho_of_parameters(parameters: Mapping[str, Any]) -> Fraction:
+    """The same, from what `parameters` published."""
+    k, max_contributions = (int(str(parameters[name])) for name in ("k", "max_contributions"))
+    return _rho(k, max_contributions, Fraction(str(parameters["sigma"])))
 
 
 def _log_phi(z: float) -> float:
@@ -115,9 +128,7 @@ def _gaussian_delta(sigma: float, epsilon: NDArray[np.float64], j: NDArray[np.fl
 
 @lru_cache(maxsize=256)
 def calibrate(k: int, cost: Cost, max_contributions: int = 1) -> Gshm:
-    """The lowest threshold that this cost allows, at ε/m and a share of δ for each of m events. Needs δ > 0."""
-    if cost.delta == 0:
-        raise NoMechanism("gshm cuts at a threshold and needs a delta above 0, for example 1e-6.")
+    """The lowest threshold that this cost allows, at ε/m and a share of δ for each of m events. δ must be above 0."""
     epsilon = float_below(cost.epsilon / max_contributions)
     delta = float_below(cost.delta / Fraction(group_factor(cost.epsilon, max_contributions)))
     if delta < _LEAST_DELTA:
@@ -126,7 +137,8 @@ def calibrate(k: int, cost: Cost, max_contributions: int = 1) -> Gshm:
         )
     sigma, tau = least_threshold(k, epsilon, delta * (1 - _LATTICE_SHARE))
     lattice = _lattice(k, sigma, epsilon, delta * _LATTICE_SHARE)
-    return Gshm(k, sigma, math.ceil(1 + tau + 1 / (2 * lattice)), lattice, max_contributions)
+    threshold = math.ceil(1 + tau + 1 / (2 * lattice))
+    return Gshm(k=k, max_contributions=max_contributions, sigma=sigma, threshold=threshold, lattice=lattice)
 
 
 def least_threshold(k: int, epsilon: float, delta: float) -> tuple[float, float]:
@@ -194,3 +206,18 @@ def _lattice(k: int, sigma: float, epsilon: float, slack: float) -> int:
     if math.ldexp(sigma, bits) > _LARGEST_SCALE:
         raise NoMechanism("gshm is not offered at this epsilon and delta: its noise would not fit the sampler.")
     return 1 << bits
+
+
+MECHANISM = Mechanism(
+    name="gshm",
+    version=1,
+    theorem="thm:user-level",
+    description="Gaussian noise, cut at a threshold; for merged sketches and sketches of people's sets.",
+    rank=40,
+    sketches=(CompactSketch,),
+    needs_delta=True,
+    needs_universe=False,
+    is_pure=False,
+    calibrate=lambda question: calibrate(question.k, question.cost, question.max_contributions),
+    rho_of=_rho_of_parameters,
+)

@@ -1,8 +1,8 @@
 """Release a compact sketch with Laplace noise of scale k/ε: Chan et al., the baseline that sec:merge describes.
 
 Neighbours are those of `corol:merged-sensitivity` and `cor:merged-user-level`, which rest on
-`lem:merge-step-sensitivity`: ℓ1 distance at most k. Over a declared
-universe it is pure; otherwise noise goes to the stored keys alone and a threshold hides which they are, (ε, δ). Proof
+`lem:merge-step-sensitivity`: ℓ1 distance at most k. With a δ, noise goes to the stored keys alone and a threshold hides
+which they are: (ε, δ). Without one, it needs a declared universe, puts noise on every key of it and is pure. Proof
 note: laplace_compact.md
 """
 
@@ -12,40 +12,45 @@ from functools import lru_cache
 from app.core.errors import NoMechanism
 from app.core.histogram import Bar, Counts, ErrorBound, largest, with_bounds
 from app.core.ledger.budget import Cost
+from app.core.mechanism import Calibrated, Mechanism, Question
 from app.core.noise.everywhere import noisy_everywhere
 from app.core.noise.groups import group_factor
-from app.core.noise.samplers import Below, Sampler, laplace_scale
-from app.core.noise.tails import draw_bound, draw_tail, product_above, smallest, some_draw_tail
+from app.core.noise.samplers import Noise, Sampler, laplace_scale
+from app.core.noise.tails import draw_bound, draw_tail, lowest_threshold, product_above, smallest, some_draw_tail
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.universe import Universe
 
-NAME = "laplace-compact"
-VERSION = 1
-THEOREM = "corol:merged-sensitivity"
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaplaceCompact(Calibrated[CompactSketch]):
+    """Calibrated for k counters, m contributions and one cost, in one of two forms."""
 
-@dataclass(frozen=True, slots=True)
-class LaplaceCompact:
-    """Calibrated for k counters and one cost; `universe_size` is None for the thresholded form."""
-
-    k: int
-    universe_size: int | None
     scale: float  # k·m/ε
-    threshold: int
-    max_contributions: int = 1  # m
+    universe_size: int | None = None  # of the pure form; None for the thresholded one
 
-    def release(self, sketch: CompactSketch, sample: Sampler) -> Counts:
-        """The thresholded form: noisy counts at or above the threshold, in key order. Always makes k draws."""
+    def release(self, sketch: CompactSketch, noise: Noise, universe: Universe | None = None) -> Counts:
+        """Draw noise, and return the noisy counts at or above the threshold, in key order."""
+        if self.universe_size is None:
+            return self._release_stored(sketch, noise.laplace)
+        if universe is None:
+            raise NoMechanism("laplace-compact cannot release this sketch.")
+        return self._release_everywhere(sketch, universe, noise)
+
+    def _release_stored(self, sketch: CompactSketch, sample: Sampler) -> Counts:
+        """The thresholded form: noise on the stored keys. Always makes k draws."""
         draws = sample(self.scale, self.k)
         noisy = {key: sketch.counters[key] + draw for key, draw in zip(sorted(sketch.counters), draws, strict=False)}
         return {key: count for key, count in noisy.items() if count >= self.threshold}
 
-    def release_everywhere(self, sketch: CompactSketch, universe: Universe, sample: Sampler, below: Below) -> Counts:
-        """The pure form: noise on every key, the at most k largest at or above the cut-off, in key order."""
-        kept = noisy_everywhere(sketch.counters, universe, self.scale, self.threshold, sample, below, most_keys=self.k)
+    def _release_everywhere(self, sketch: CompactSketch, universe: Universe, noise: Noise) -> Counts:
+        """The pure form: noise on every key of the universe, of which the k largest are kept."""
+        kept = noisy_everywhere(
+            sketch.counters, universe, self.scale, self.threshold, noise.laplace, noise.below, most_keys=self.k
+        )
         return largest(kept, self.k)
 
     def parameters(self) -> dict[str, object]:
+        """What a sceptic needs to recompute the guarantee."""
         universe = {} if self.universe_size is None else {"universe_size": self.universe_size}
         return {
             "noise": "discrete-laplace",
@@ -59,8 +64,9 @@ class LaplaceCompact:
     def error_bound(self, beta: float, expected_events: int | None) -> ErrorBound:
         """A third of β for each direction of the stored keys' noise, and one for noise-only keys."""
         noise = draw_bound(self.scale, self.k, beta / 3)
-        sketch_low = None if expected_events is None else expected_events // (self.k + 1)
-        return ErrorBound(noise_low=self.threshold - 1 + noise, noise_high=noise, sketch_low=sketch_low)
+        return ErrorBound(
+            noise_low=self.threshold - 1 + noise, noise_high=noise, sketch_low=self.sketch_error(expected_events)
+        )
 
     def bars(self, counts: Counts, bound: ErrorBound) -> list[Bar]:
         """A reported key was not cut, so its count is off by the noise and the sketch alone."""
@@ -69,6 +75,7 @@ class LaplaceCompact:
         return with_bounds(counts, below=bound.noise_high, above=above, sketch_low=bound.sketch_low, least=certain)
 
     def smallest_likely_count(self, beta: float) -> int:
+        """The smallest count in the sketch that is reported with probability 1 − β."""
         return self.threshold + draw_bound(self.scale, 1, beta)
 
 
@@ -79,11 +86,8 @@ def calibrate(k: int, cost: Cost, max_contributions: int = 1) -> LaplaceCompact:
         raise NoMechanism("laplace-compact needs a delta above 0, or a declared universe.")
     scale = laplace_scale(cost.epsilon / (k * max_contributions))
     steps = group_factor(cost.epsilon, max_contributions)
-
-    def private(threshold: int) -> bool:
-        return product_above(steps, some_draw_tail(scale, k, threshold - 1)) <= cost.delta
-
-    return LaplaceCompact(k, None, scale, smallest(private, start=2), max_contributions)
+    threshold = lowest_threshold(lambda t: product_above(steps, some_draw_tail(scale, k, t - 1)), cost.delta, start=2)
+    return LaplaceCompact(k=k, max_contributions=max_contributions, scale=scale, threshold=threshold)
 
 
 @lru_cache(maxsize=1024)
@@ -93,4 +97,29 @@ def calibrate_everywhere(
     """The pure form; the cut-off keeps noise-only keys rare: some key of the universe passes it with at most β/3."""
     scale = laplace_scale(cost.epsilon / (k * max_contributions))
     cutoff = smallest(lambda t: product_above(3, universe_size, draw_tail(scale, t)) <= beta, start=1)
-    return LaplaceCompact(k, universe_size, scale, cutoff, max_contributions)
+    return LaplaceCompact(
+        k=k, max_contributions=max_contributions, scale=scale, threshold=cutoff, universe_size=universe_size
+    )
+
+
+def _calibrated(question: Question) -> LaplaceCompact:
+    """With a threshold if there is a δ to pay for it, else on the whole universe."""
+    if question.cost.delta == 0 and question.universe_size is not None:
+        return calibrate_everywhere(
+            question.k, question.universe_size, question.cost, question.beta, question.max_contributions
+        )
+    return calibrate(question.k, question.cost, question.max_contributions)
+
+
+MECHANISM = Mechanism(
+    name="laplace-compact",
+    version=1,
+    theorem="corol:merged-sensitivity",
+    description="Laplace noise of scale k/ε for the same sketches as Gaussian noise; pure over a declared universe.",
+    rank=50,
+    sketches=(CompactSketch,),
+    needs_delta=False,
+    needs_universe=False,
+    is_pure=False,
+    calibrate=_calibrated,
+)

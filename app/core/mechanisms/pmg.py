@@ -13,33 +13,36 @@ from functools import lru_cache
 from app.core.errors import NoMechanism
 from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
 from app.core.ledger.budget import Cost
+from app.core.mechanism import Calibrated, Mechanism
 from app.core.noise.groups import group_factor
-from app.core.noise.samplers import Sampler, laplace_scale
-from app.core.noise.tails import many_key_tail, noise_bound, one_key_tail, product_above, smallest, two_key_tail
+from app.core.noise.samplers import Noise, Sampler, laplace_scale
+from app.core.noise.tails import (
+    lowest_threshold,
+    many_key_tail,
+    noise_bound,
+    one_key_tail,
+    product_above,
+    smallest,
+    two_key_tail,
+)
 from app.core.sketches.standard import StandardSketch
 from app.core.sketches.stream import StreamSketch
-
-NAME = "pmg"
-VERSION = 1  # of what is drawn and cut; a change that alters the output law takes the next number
-THEOREM = "thm:final_theorem"
+from app.core.sketches.universe import Universe
 
 
-@dataclass(frozen=True, slots=True)
-class Pmg:
-    """PMG calibrated for k counters and one cost. Holds public parameters only."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pmg(Calibrated[StreamSketch]):
+    """PMG with its noise and its threshold t, for sketches of k counters and m events of one person."""
 
-    k: int
-    max_contributions: int  # m
     scale: float  # m/ε, rounded up until the sampler charges at most ε/m
-    threshold: int  # t: the smallest noisy count that is reported
 
-    def release(self, sketch: StreamSketch, sample: Sampler) -> Counts:
-        """Noisy counts at or above the threshold, in key order.
+    def release(self, sketch: StreamSketch, noise: Noise, universe: Universe | None = None) -> Counts:
+        """Draw noise, and return the noisy counts at or above the threshold, in key order.
 
-        Always draws k + 1 values, so the time does not tell how many keys are stored; the draws of empty slots
+        It always draws k + 1 values, so the time does not tell how many keys are stored; the draws of empty slots
         are dropped with them.
         """
-        return self._noisy(sketch.counters, sample)
+        return self._noisy(sketch.counters, noise.laplace)
 
     def _noisy(self, counters: Mapping[str, int], sample: Sampler) -> Counts:
         shared, *own = sample(self.scale, self.k + 1)  # η, ζ
@@ -59,8 +62,9 @@ class Pmg:
     def error_bound(self, beta: float, expected_events: int | None) -> ErrorBound:
         """`thm:final_theorem`, with the exact law of the largest noise in place of its union bound."""
         noise = noise_bound(self.scale, self.k, beta / 2)  # β/2 for each direction
-        sketch_low = None if expected_events is None else expected_events // (self.k + 1)
-        return ErrorBound(noise_low=noise + self.threshold - 1, noise_high=noise, sketch_low=sketch_low)
+        return ErrorBound(
+            noise_low=noise + self.threshold - 1, noise_high=noise, sketch_low=self.sketch_error(expected_events)
+        )
 
     def bars(self, counts: Counts, bound: ErrorBound) -> list[Bar]:
         """A reported key was not cut, so its count is off by the noise and the sketch alone."""
@@ -72,33 +76,43 @@ class Pmg:
         return self.threshold + noise_bound(self.scale, 1, beta)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StandardPmg(Pmg):
-    """PMG at the threshold for sketches that drop zero counters."""
+    """PMG at the higher threshold that sketches need which drop zero counters."""
 
-    def release_standard(self, sketch: StandardSketch, sample: Sampler) -> Counts:
-        return self._noisy(sketch.counters, sample)
+    def release_standard(self, sketch: StandardSketch, noise: Noise) -> Counts:
+        """The same as `release`, for a sketch that drops zero counters."""
+        return self._noisy(sketch.counters, noise.laplace)
 
 
 @lru_cache(maxsize=1024)
 def calibrate(k: int, cost: Cost, max_contributions: int = 1) -> Pmg:
-    """The least noise and the lowest threshold that this cost allows. Needs δ > 0."""
-    _require_delta(cost)
+    """The least noise and the lowest threshold that this cost allows. δ must be above 0."""
     scale = laplace_scale(cost.epsilon / max_contributions)
     tail = one_key_tail if k == 1 else two_key_tail  # a single counter has no second key on one side (pmg.md)
     steps = group_factor(cost.epsilon, max_contributions)
-    threshold = smallest(lambda t: product_above(steps, tail(scale, t)) <= cost.delta, start=1)
-    return Pmg(k, max_contributions, scale, threshold)
+    threshold = lowest_threshold(lambda t: product_above(steps, tail(scale, t)), cost.delta, start=1)
+    return Pmg(k=k, max_contributions=max_contributions, scale=scale, threshold=threshold)
 
 
 def calibrate_standard(k: int, cost: Cost) -> StandardPmg:
     """The same for a sketch that drops zero counters: up to k keys of count 1 may stand on one side."""
-    _require_delta(cost)
-    scale = laplace_scale(cost.epsilon)
-    threshold = smallest(lambda t: many_key_tail(scale, k, t) <= cost.delta, start=1)
-    return StandardPmg(k, 1, scale, threshold)
-
-
-def _require_delta(cost: Cost) -> None:
     if cost.delta == 0:
         raise NoMechanism("pmg cuts at a threshold and needs a delta above 0, for example 1e-6.")
+    scale = laplace_scale(cost.epsilon)
+    threshold = smallest(lambda t: many_key_tail(scale, k, t) <= cost.delta, start=1)
+    return StandardPmg(k=k, scale=scale, threshold=threshold)
+
+
+MECHANISM = Mechanism(
+    name="pmg",
+    version=1,
+    theorem="thm:final_theorem",
+    description="Laplace noise on each counter and one draw that all share; the best for one stream of events.",
+    rank=10,
+    sketches=(StreamSketch,),
+    needs_delta=True,
+    needs_universe=False,
+    is_pure=False,
+    calibrate=lambda question: calibrate(question.k, question.cost, question.max_contributions),
+)

@@ -7,49 +7,47 @@ reduced_approx.md
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from functools import lru_cache
 
-from app.core.errors import NoMechanism
 from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
 from app.core.ledger.budget import Cost
-from app.core.noise.samplers import Below, Sampler, laplace_scale, padded
-from app.core.noise.tails import CONTEXT, OUTWARD, draw_bound, draw_tail, product_above, smallest
-from app.core.sketches.summed import SummedSketch, sensitivity
+from app.core.mechanism import Calibrated, Mechanism, Question
+from app.core.noise.samplers import Noise, laplace_scale, padded
+from app.core.noise.tails import CONTEXT, OUTWARD, draw_bound, draw_tail, lowest_threshold, product_above
+from app.core.sketches.stream import StreamSketch
+from app.core.sketches.summed import SummedSketch, as_sum, sensitivity, whole_counts
+from app.core.sketches.universe import Universe
 
-NAME = "reduced-approx"
-VERSION = 1
-THEOREM = "lem:pure-dp-postprocessing-sensitivity"
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReducedApprox(Calibrated[StreamSketch | SummedSketch]):
+    """Calibrated for k counters, m contributions and one cost. Inside, a count is k + 1 steps."""
 
-@dataclass(frozen=True, slots=True)
-class ReducedApprox:
-    """Calibrated for sketches of k counters, m contributions and one cost. Inside, a count is k + 1 steps."""
-
-    k: int
-    max_contributions: int
     sensitivity: int  # D, in steps
     scale: float  # D/ε, in steps
-    threshold: int  # t: the smallest count that is reported, in counts
+    sources: int = 1  # streams in the sketch: the error bound is for at most so many times k draws
 
-    def release(self, sketch: SummedSketch, sample: Sampler, below: Below) -> Counts:
-        """Noisy counts at or above the threshold, rounded down, in key order.
+    def release(self, sketch: StreamSketch | SummedSketch, noise: Noise, universe: Universe | None = None) -> Counts:
+        """Draw noise, and return the noisy counts at or above the threshold, rounded down, in key order.
 
         As many draws and coins as there can be keys (`padded`), so that the time does not tell how many there are.
         """
-        keys = sorted(sketch.counters)
-        draws = sample(self.scale, padded(len(keys), sketch.most_keys))
-        coins = [below(self.sensitivity) for _ in draws]
+        summed = as_sum(sketch)
+        keys = sorted(summed.counters)
+        draws = noise.laplace(self.scale, padded(len(keys), summed.most_keys))
+        coins = [noise.below(self.sensitivity) for _ in draws]
         noisy = {
-            key: max(sketch.counters[key], self.sensitivity) + draw  # a counter below D that stays is raised to D
+            key: max(summed.counters[key], self.sensitivity) + draw  # a counter below D that stays is raised to D
             for key, draw, coin in zip(keys, draws, coins, strict=False)
-            if sketch.counters[key] > coin  # with probability counter/D; always for a counter of at least D
+            if summed.counters[key] > coin  # with probability counter/D; always for a counter of at least D
         }
         step = self.k + 1
         return {key: steps // step for key, steps in noisy.items() if steps >= self.threshold * step}
 
     def parameters(self) -> dict[str, object]:
+        """What a sceptic needs to recompute the guarantee; the scale in counts."""
         return {
             "noise": "discrete-laplace",
             "scale": f"{self.scale / (self.k + 1):.17g}",
@@ -58,16 +56,15 @@ class ReducedApprox:
             "max_contributions": self.max_contributions,
         }
 
-    def error_bound(self, beta: float, expected_events: int | None, sources: int = 1) -> ErrorBound:
+    def error_bound(self, beta: float, expected_events: int | None) -> ErrorBound:
         """`lem:pure-dp-postprocessing-error` and the largest of at most `sources`·k draws."""
-        noise = draw_bound(self.scale, self.k * sources, beta / 2)
+        noise = draw_bound(self.scale, self.k * self.sources, beta / 2)
         cut = self.threshold * (self.k + 1)
         raised = 0 if noise < cut - self.sensitivity else self.sensitivity  # a small counter, rounded up and reported
-        sketch_low = None if expected_events is None else expected_events // (self.k + 1)
         return ErrorBound(
-            noise_low=_counts(cut - 1 + noise, self.k),
-            noise_high=_counts(noise + raised, self.k),
-            sketch_low=sketch_low,
+            noise_low=whole_counts(cut - 1 + noise, self.k),
+            noise_high=whole_counts(noise + raised, self.k),
+            sketch_low=self.sketch_error(expected_events),
         )
 
     def bars(self, counts: Counts, bound: ErrorBound) -> list[Bar]:
@@ -76,27 +73,25 @@ class ReducedApprox:
         return with_bounds(counts, below=bound.noise_high, above=above, sketch_low=bound.sketch_low, least=1)
 
     def smallest_likely_count(self, beta: float) -> int:
-        return self.threshold + _counts(draw_bound(self.scale, 1, beta), self.k) + 1  # the sketch part is rounded down
-
-
-def _counts(steps: int, k: int) -> int:
-    """Steps as whole counts, rounded up."""
-    return -(-steps // (k + 1))
+        """The smallest count in the sketch that is reported with probability 1 − β."""
+        noise = whole_counts(draw_bound(self.scale, 1, beta), self.k)
+        return self.threshold + noise + 1  # 1: the sketch part is rounded down
 
 
 @lru_cache(maxsize=1024)
 def calibrate(k: int, max_contributions: int, cost: Cost) -> ReducedApprox:
-    """The lowest threshold, in whole counts, that this cost allows. Needs δ > 0."""
-    if cost.delta == 0:
-        raise NoMechanism("reduced-approx cuts at a threshold and needs a delta above 0, for example 1e-6.")
+    """The lowest threshold, in whole counts, that this cost allows. δ must be above 0."""
     distance = sensitivity(k, max_contributions)
     scale = laplace_scale(cost.epsilon / distance)
     amplified = _amplification(cost)
-
-    def private(threshold: int) -> bool:
-        return product_above(amplified, draw_tail(scale, threshold * (k + 1) - distance)) <= cost.delta
-
-    return ReducedApprox(k, max_contributions, distance, scale, smallest(private, start=math.ceil(distance / (k + 1))))
+    threshold = lowest_threshold(
+        lambda t: product_above(amplified, draw_tail(scale, t * (k + 1) - distance)),
+        cost.delta,
+        start=math.ceil(distance / (k + 1)),
+    )
+    return ReducedApprox(
+        k=k, max_contributions=max_contributions, sensitivity=distance, scale=scale, threshold=threshold
+    )
 
 
 def _amplification(cost: Cost) -> Decimal:
@@ -106,3 +101,21 @@ def _amplification(cost: Cost) -> Decimal:
     with localcontext(CONTEXT):
         epsilon = Decimal(cost.epsilon.numerator) / cost.epsilon.denominator
         return (epsilon - 1).exp() / epsilon * OUTWARD
+
+
+def _calibrated(question: Question) -> ReducedApprox:
+    return replace(calibrate(question.k, question.max_contributions, question.cost), sources=question.sources)
+
+
+MECHANISM: Mechanism[StreamSketch | SummedSketch] = Mechanism(
+    name="reduced-approx",
+    version=1,
+    theorem="lem:pure-dp-postprocessing-sensitivity",
+    description="Laplace noise on reduced counters, cut at a threshold; for sums of any number of streams.",
+    rank=20,
+    sketches=(StreamSketch, SummedSketch),
+    needs_delta=True,
+    needs_universe=False,
+    is_pure=False,
+    calibrate=_calibrated,
+)

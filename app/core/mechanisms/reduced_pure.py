@@ -5,39 +5,49 @@ The reduced sketch of `alg:MG-pure-DP`, one or several added up; sensitivity fro
 (`everywhere.py`), so the universe may have 2^63 of them. Proof note: reduced_pure.md
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from app.core.errors import NoMechanism
 from app.core.histogram import Bar, Counts, ErrorBound, largest, with_bounds
 from app.core.ledger.budget import Cost
+from app.core.mechanism import Calibrated, Mechanism, Question
 from app.core.noise.everywhere import noisy_everywhere
-from app.core.noise.samplers import Below, Sampler, laplace_scale
+from app.core.noise.samplers import Noise, laplace_scale
 from app.core.noise.tails import draw_bound, draw_tail, product_above, smallest
-from app.core.sketches.summed import SummedSketch, sensitivity
+from app.core.sketches.stream import StreamSketch
+from app.core.sketches.summed import SummedSketch, as_sum, sensitivity, whole_counts
 from app.core.sketches.universe import Universe
 
-NAME = "reduced-pure"
-VERSION = 1
-THEOREM = "lem:pure-dp-user-level"
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReducedPure(Calibrated[StreamSketch | SummedSketch]):
+    """Calibrated for k counters, m contributions, a universe's size and one ε. Inside, a count is k + 1 steps.
 
-@dataclass(frozen=True, slots=True)
-class ReducedPure:
-    """Calibrated for k counters, m contributions, a universe's size and one ε. Inside, a count is k + 1 steps."""
+    Its threshold is a public cut-off, in counts: it keeps noise-only keys rare and does not bear on privacy.
+    """
 
-    k: int
-    max_contributions: int
     universe_size: int  # d
     scale: float  # (2k − 1)·m/ε, in steps
-    threshold: int  # a public cut-off, in counts: it keeps noise-only keys rare and does not bear on privacy
+    sources: int = 1  # streams in the sketch: the error bound is for at most so many times k draws
 
-    def release(self, sketch: SummedSketch, universe: Universe, sample: Sampler, below: Below) -> Counts:
-        """The largest noisy counts at or above the cut-off, as many as the sketch may store, rounded down, by key."""
-        step, cutoff, most_keys = self.k + 1, self.threshold * (self.k + 1), sketch.most_keys
-        kept = noisy_everywhere(sketch.counters, universe, self.scale, cutoff, sample, below, most_keys=most_keys)
+    def release(self, sketch: StreamSketch | SummedSketch, noise: Noise, universe: Universe | None = None) -> Counts:
+        """Draw noise for every key of the universe, and return the largest noisy counts at or above the cut-off.
+
+        They are as many as the sketch may store, at most; rounded down, in key order.
+        """
+        if universe is None:
+            raise NoMechanism("reduced-pure cannot release this sketch.")
+        summed = as_sum(sketch)
+        step, most_keys = self.k + 1, summed.most_keys
+        cutoff = self.threshold * step
+        kept = noisy_everywhere(
+            summed.counters, universe, self.scale, cutoff, noise.laplace, noise.below, most_keys=most_keys
+        )
         return largest({key: steps // step for key, steps in kept.items()}, most_keys)
 
     def parameters(self) -> dict[str, object]:
+        """What a sceptic needs to recompute the guarantee; the scale in counts."""
         return {
             "noise": "discrete-laplace",
             "scale": f"{self.scale / (self.k + 1):.17g}",
@@ -47,33 +57,59 @@ class ReducedPure:
             "universe_size": self.universe_size,
         }
 
-    def error_bound(self, beta: float, expected_events: int | None, sources: int = 1) -> ErrorBound:
+    def error_bound(self, beta: float, expected_events: int | None) -> ErrorBound:
         """A third of β each: no noise-only key passes the cut-off; no stored key's noise is too high; none too low."""
-        noise = draw_bound(self.scale, self.k * sources, beta / 3)
-        sketch_low = None if expected_events is None else expected_events // (self.k + 1)
+        noise = draw_bound(self.scale, self.k * self.sources, beta / 3)
         return ErrorBound(
-            noise_low=-(-(self.threshold * (self.k + 1) - 1 + noise) // (self.k + 1)),
-            noise_high=-(-noise // (self.k + 1)),
-            sketch_low=sketch_low,
+            noise_low=whole_counts(self.threshold * (self.k + 1) - 1 + noise, self.k),
+            noise_high=whole_counts(noise, self.k),
+            sketch_low=self.sketch_error(expected_events),
         )
 
     def bars(self, counts: Counts, bound: ErrorBound) -> list[Bar]:
         """A reported key was not cut, so its count is off by the noise and the sketch alone."""
-        above = bound.noise_high + 2
+        above = bound.noise_high + 2  # 2: the released and the sketch part are rounded down
         return with_bounds(counts, below=bound.noise_high, above=above, sketch_low=bound.sketch_low, least=0)
 
     def smallest_likely_count(self, beta: float) -> int:
-        return (
-            self.threshold + -(-draw_bound(self.scale, 1, beta) // (self.k + 1)) + 1
-        )  # the sketch part is rounded down
+        """The smallest count in the sketch that is reported with probability 1 − β."""
+        noise = whole_counts(draw_bound(self.scale, 1, beta), self.k)
+        return self.threshold + noise + 1  # 1: the sketch part is rounded down
 
 
 @lru_cache(maxsize=1024)
 def calibrate(k: int, max_contributions: int, universe_size: int, cost: Cost, beta: float) -> ReducedPure:
+    """The least noise that this ε allows, and the lowest cut-off that keeps noise-only keys rare."""
     scale = laplace_scale(cost.epsilon / sensitivity(k, max_contributions))
 
     def rare(threshold: int) -> bool:
         """Whether some key of the universe passes by its noise alone with at most β/3."""
         return product_above(3, universe_size, draw_tail(scale, threshold * (k + 1))) <= beta
 
-    return ReducedPure(k, max_contributions, universe_size, scale, smallest(rare, start=1))
+    return ReducedPure(
+        k=k,
+        max_contributions=max_contributions,
+        universe_size=universe_size,
+        scale=scale,
+        threshold=smallest(rare, start=1),
+    )
+
+
+def _calibrated(question: Question) -> ReducedPure:
+    assert question.universe_size is not None  # noqa: S101  # `needs_universe`
+    found = calibrate(question.k, question.max_contributions, question.universe_size, question.cost, question.beta)
+    return replace(found, sources=question.sources)
+
+
+MECHANISM: Mechanism[StreamSketch | SummedSketch] = Mechanism(
+    name="reduced-pure",
+    version=1,
+    theorem="lem:pure-dp-user-level",
+    description="Laplace noise on the reduced counter of every possible key; needs a declared universe and no δ.",
+    rank=30,
+    sketches=(StreamSketch, SummedSketch),
+    needs_delta=False,
+    needs_universe=True,
+    is_pure=True,
+    calibrate=_calibrated,
+)

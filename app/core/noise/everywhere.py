@@ -21,7 +21,7 @@ from app.core.sketches.universe import Universe
 def noisy_everywhere(
     counters: Counts, universe: Universe, scale: float, cutoff: int, sample: Sampler, below: Below, *, most_keys: int
 ) -> dict[str, int]:
-    """The noisy values of all keys of the universe that are at least the cut-off, which must be positive.
+    """Draw noise for all keys of the universe, and return the noisy values that are at least the positive cut-off.
 
     At most `most_keys` have a counter. So many values are drawn for them (`padded`), however many there are.
     """
@@ -35,7 +35,7 @@ def noisy_everywhere(
 def _kept_by_noise_alone(
     universe: Universe, scale: float, cutoff: int, sample: Sampler, below: Below
 ) -> dict[str, int]:
-    """What is kept, with its value, where no key has a counter. A key that is named again is not counted again."""
+    """Draw what is kept, with its value, as if no key had a counter. A key that is drawn again is not counted again."""
     number = binomial_of_tail(universe.size, scale, cutoff, below)
     kept: dict[str, int] = {}
     while len(kept) < number:
@@ -50,7 +50,7 @@ _GUARD = 60  # digits beyond: trials·log(1 − q) loses 20 of them, the recursi
 
 
 def binomial_of_tail(trials: int, scale: float, cutoff: int, below: Below) -> int:
-    """How many of so many draws of scale `scale` are at least the cut-off: Binomial(trials, Pr[ζ ≥ cutoff]), exactly.
+    """Draw how many of `trials` Laplace draws are at least the cut-off: Binomial(trials, Pr[ζ ≥ cutoff]), exactly.
 
     By inversion: a uniform number is drawn to 60 digits and compared with the distribution function, computed to more.
     If the digits do not decide the comparison, more are drawn. So no rounding enters the law.

@@ -1,4 +1,4 @@
-"""Group privacy: what one event costs, when a person may have m of them.
+"""Group privacy: what the δ of one event grows to where a person may have m events.
 
 Between two streams that differ by m events lie m − 1 others, each one event from the next. A mechanism that is
 (ε/m, δ₁)-private for one event gives P₀(Z) ≤ e^(ε/m)·P₁(Z) + δ₁ ≤ … ≤ e^ε·P_m(Z) + δ₁·Σ e^(iε/m), i from 0 to m − 1.

@@ -8,14 +8,11 @@ from numpy.typing import NDArray
 _FAR = -30.0  # below it erfc loses digits before it underflows; the series is exact to 1e-15 there
 
 
-def _erfc(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.fromiter(map(math.erfc, x.flat), np.float64, x.size).reshape(x.shape)
-
-
 def log_phi(z: NDArray[np.float64]) -> NDArray[np.float64]:
     """log Φ(z), with Φ(z) = erfc(−z/√2)/2; by the asymptotic series of Mills' ratio where z is below −30."""
     near = np.maximum(z, _FAR)
-    tail = 0.5 * _erfc(np.abs(near) / math.sqrt(2))  # Φ(−|z|)
+    arguments = np.abs(near) / math.sqrt(2)
+    tail = 0.5 * np.fromiter(map(math.erfc, arguments.flat), np.float64, z.size).reshape(z.shape)  # Φ(−|z|)
     log_near = np.where(near > 0, np.log1p(-tail), np.log(np.maximum(tail, 1e-300)))  # never that small below zero
     far = np.minimum(z, _FAR)
     inverse = 1 / far**2

@@ -1,7 +1,7 @@
 """The one door to randomness: exact integer noise from OpenDP's samplers, fed by the operating system.
 
-A mechanism takes the samplers that it needs; only `main.py` chooses which, as one `Noise`. No setting, seed or request
-reaches this module. Noise is drawn on a vector of zeros and added to the counters in Python's unbounded integers, so
+A mechanism is handed its samplers, as one `Noise`; only `main.py` chooses which. No setting, seed or request reaches
+this module. Noise is drawn on a vector of zeros and added to the counters in Python's unbounded integers, so
 sums do not saturate and the time does not depend on the counters. OpenDP's draws have 64 bits and do saturate; where a
 Laplace draw did, `unbounded` continues it.
 """
@@ -60,6 +60,7 @@ def unbounded(bounded: Sampler) -> Sampler:
 
 
 def _continued(draw: int, scale: float, bounded: Sampler) -> int:
+    """The draw itself, or where it saturated, the draw and what it lies beyond."""
     if draw == LARGEST:
         return draw + _excess(scale, bounded)
     return draw - _excess(scale, bounded) if draw == SMALLEST else draw
@@ -98,7 +99,8 @@ def discrete_laplace(scale: float, size: int) -> list[int]:
 def discrete_gaussian(scale: float, size: int) -> list[int]:
     """Independent draws with Pr[j] proportional to exp(−j²/2·scale²), exactly but for saturation at 64 bits.
 
-    At the scales that `gshm` allows, up to 2^50, that is 2^13 deviations away (gshm.md).
+    A mechanism that draws from it must keep the scale so small that saturation hardly ever happens: at a scale of 2^50
+    it is 2^13 deviations away (the proof note gshm.md counts with that).
     """
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
     draws: list[int] = dp.m.make_gaussian(domain, dp.l2_distance(T="i64"), scale=scale)([0] * size)
@@ -107,7 +109,7 @@ def discrete_gaussian(scale: float, size: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """All randomness that a release may use."""
+    """All randomness that a release may use: noise of two laws, and uniform whole numbers."""
 
     laplace: Sampler
     gaussian: Sampler
@@ -118,8 +120,11 @@ MOST_HIDDEN = 100_000  # draws; more than a stream or a compact sketch can have 
 
 
 def padded(stored: int, most: int) -> int:
-    """How many draws to make for so many keys, of which there are at most `most`: that many, so that it does not tell
-    how many there are. A sum of very many sources hides less: from 100,000 keys on, a draw for each that is there."""
+    """How many draws to make for `stored` keys, where there can be at most `most`.
+
+    As many as there can be, so that the time does not tell how many there are. A sum of very many sources hides less:
+    beyond 100,000 it makes one draw for each key that is stored.
+    """
     return max(stored, min(most, MOST_HIDDEN))
 
 
@@ -128,7 +133,11 @@ T = TypeVar("T")
 
 
 class _Noted(Generic[P, T]):
-    """Draws of one kind: `make` makes and notes them, `give` gives them out in the same order, each once."""
+    """Draws of one kind: `make` draws and keeps them, `give` gives them out in the same order, each once.
+
+    `give` must be asked for the same as `make` was, in the same order: otherwise a release would get draws of another
+    law than it asked for.
+    """
 
     def __init__(self, draw: Callable[P, T]) -> None:
         self._draw = draw
@@ -152,10 +161,11 @@ class _Noted(Generic[P, T]):
 
 
 def draw_ahead(noise: Noise, rehearse: Callable[[Noise], object]) -> Noise:
-    """Make every draw that a rehearsal asks for, now. What is returned gives these out again, each once, and no other.
+    """Make every draw that a rehearsal asks for, now. The noise that is returned gives these out, each once, no others.
 
-    For a release that must not draw while it holds a lock: it is rehearsed first, on nothing, and then asks for the
-    same. It gets the law that it would get by drawing: the draws are independent of what it is run on.
+    For a release that must not draw while it holds a lock. It is rehearsed on an empty sketch first; run on the real
+    sketch afterwards, it asks for the same draws. Its output has the same law as if it drew then, because the draws
+    do not depend on the sketch.
     """
     laplace, gaussian, below = _Noted(noise.laplace), _Noted(noise.gaussian), _Noted(noise.below)
     rehearse(Noise(laplace.make, gaussian.make, below.make))

@@ -101,6 +101,13 @@ def smallest(holds: Callable[[int], bool], start: int, guess: int | None = None)
     return above
 
 
+def lowest_threshold(tail: Callable[[int], Decimal], delta: Fraction, start: int) -> int:
+    """The smallest t from `start` on at which a falling tail probability is at most δ, which must be above 0."""
+    if delta <= 0:
+        raise ValueError("no threshold is high enough for a delta of 0")
+    return smallest(lambda threshold: tail(threshold) <= delta, start=start)
+
+
 def draw_bound(scale: float, draws: int, beta: float) -> int:
     """A b with Pr[some of `draws` draws exceeds b] ≤ β, by the union bound."""
     return max(0, math.ceil(scale * math.log(draws / beta)))  # Pr[ζ > b] < e^(−b/scale)

@@ -2,7 +2,7 @@
 
 Neighbours differ by one in up to k counters, all in the same direction (`corol:merged-sensitivity`,
 `lem:user-level-sketch-sensitivity`, `cor:merged-user-level`). That is weaker than what a `StreamSketch` promises, so
-PMG does not take this type; `mechanisms/gshm.py` and `mechanisms/laplace_compact.py` do.
+mechanisms whose proofs need `lem:nb-cases` do not take this type.
 
 One step is one person, or one event: `alg:user-level-sketch` exactly, in order of arrival. `lem:merge-step-sensitivity`
 compares two worlds step by step, so a step must not depend on how items were grouped into requests: a sender that cuts
@@ -39,11 +39,12 @@ class CompactSketch:
 
     @classmethod
     def empty(cls, k: int) -> Self:
+        """The sketch of nothing."""
         return cls(k, {})
 
     @classmethod
     def of_stream(cls, sketch: StreamSketch) -> Self:
-        """Zero counters go: the lemma speaks of counts, and an absent key counts zero."""
+        """The same counts. Zero counters are dropped: the lemma speaks of counts, and an absent key counts zero."""
         return cls(sketch.k, {key: count for key, count in sketch.counters.items() if count > 0})
 
     def extended(self, events: Events) -> "CompactSketch":
@@ -69,16 +70,12 @@ class CompactSketch:
             total[key] = total.get(key, 0) + count
         if len(total) <= self.k:
             return CompactSketch(self.k, total)
-        values: NDArray[Any] = np.fromiter(total.values(), dtype=_dtype(total), count=len(total))
+        dtype: type = np.int64 if max(total.values()) < _LARGEST_IN_NUMPY else object  # unbounded where one needs it
+        values: NDArray[Any] = np.fromiter(total.values(), dtype=dtype, count=len(total))
         cut = np.partition(values, len(total) - self.k - 1)[len(total) - self.k - 1]  # the k+1'th largest
         kept = np.flatnonzero(values > cut).tolist()
         keys = list(total)
         return CompactSketch(self.k, {keys[at]: int(values[at] - cut) for at in kept})
-
-
-def _dtype(total: Mapping[str, int]) -> type:
-    """NumPy's integers where all fit, Python's unbounded ones where one does not."""
-    return np.int64 if max(total.values()) < _LARGEST_IN_NUMPY else object
 
 
 class _Fold:
@@ -98,6 +95,7 @@ class _Fold:
         heapify(self.heap)
 
     def add_person(self, keys: Collection[str]) -> None:
+        """Count one person, who adds 1 to each of these keys."""
         new = [key for key in keys if key not in self.entries]
         for key in keys:
             if key in self.entries:
@@ -109,6 +107,7 @@ class _Fold:
             self._lower(1)
 
     def add_event(self, key: str, count: int) -> None:
+        """Count so many events of this key in a row."""
         if key in self.entries:
             self.entries[key] += count
             return
@@ -124,6 +123,7 @@ class _Fold:
         heappush(self.heap, (self.offset + count, key))
 
     def _lower(self, by: int) -> None:
+        """Take this from every counter, and forget the keys whose counters are zero then."""
         self.offset += by
         while self.heap and self._smallest() <= self.offset:
             _, key = heappop(self.heap)
@@ -139,4 +139,5 @@ class _Fold:
             heapreplace(self.heap, (current, key))
 
     def counters(self) -> dict[str, int]:
+        """The counters, all of them positive."""
         return {key: entry - self.offset for key, entry in self.entries.items()}

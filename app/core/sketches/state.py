@@ -20,7 +20,6 @@ still read.
 """
 
 import struct
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,6 @@ from app.core.sketches.stream import MAX_K, StreamSketch
 from app.core.sketches.summed import SummedSketch
 
 Sketch = StreamSketch | CompactSketch | SummedSketch
-Family = TypeVar("Family", StreamSketch, CompactSketch, SummedSketch)
 
 ROOM = 16  # a key's room is a multiple of this
 NARROW, WIDE = 8, 16
@@ -56,6 +54,7 @@ _NARROW_STREAM, _NARROW_COMPACT = (_MAGIC + bytes([_VERSION[family], family, NAR
 
 
 def encode(sketch: Sketch) -> bytes:
+    """The sketch as bytes, slot by slot, in the newest version. The same sketch always gives the same bytes."""
     keys = sorted(sketch.counters)
     width = NARROW if max(sketch.counters.values(), default=0) <= LARGEST_NARROW else WIDE
     texts = [key.encode() for key in keys]
@@ -80,6 +79,7 @@ def encode(sketch: Sketch) -> bytes:
 
 
 def decode(state: bytes) -> Sketch:
+    """The sketch that these bytes are, in any version; BadState where they are none."""
     try:
         return _decode(state)
     except (struct.error, ValueError) as error:
@@ -87,7 +87,7 @@ def decode(state: bytes) -> Sketch:
 
 
 def family(state: bytes) -> type[Sketch]:
-    """What the bytes say they are, in any version."""
+    """The type of sketch that the bytes say they are, in any version, without reading the rest."""
     for kind, number in _FAMILIES.items():
         if state[:4] == _MAGIC and state[5:6] == bytes([number]):
             return kind
@@ -95,7 +95,10 @@ def family(state: bytes) -> type[Sketch]:
 
 
 def narrow_stream_secret(state: bytes) -> bytes | None:
-    """The secret of a stream sketch that the kernel can work in; none of one in an older, wider or laid out form."""
+    """The secret of a stream sketch, if the kernel can work in these bytes; else None.
+
+    It cannot in an older or wider form, in one that is laid out by column, and in a sketch of the plain order.
+    """
     if len(state) < _HEADER.size:
         return None
     *_, secret, _end = _HEADER.unpack_from(state)
@@ -103,12 +106,15 @@ def narrow_stream_secret(state: bytes) -> bytes | None:
 
 
 def is_narrow_compact(state: bytes) -> bool:
-    """Whether this is a compact sketch that the kernel can work in: not one in an older, wider or laid out form."""
+    """Whether this is a compact sketch that the kernel can work in.
+
+    It cannot in an older or wider form, and in one that is laid out by column.
+    """
     return len(state) >= _HEADER.size and state.startswith(_NARROW_COMPACT + _BY_SLOT)
 
 
 def by_column(state: bytes) -> bytes:
-    """What the kernel can work in, as it is stored; anything else as it is."""
+    """A state that the kernel can work in, laid out by column as it is stored; any other state unchanged."""
     if narrow_stream_secret(state) is None and not is_narrow_compact(state):
         return state
     text_at = _HEADER.size + _slots_size(state)
@@ -118,7 +124,7 @@ def by_column(state: bytes) -> bytes:
 
 
 def by_slot(stored: bytes) -> bytes:
-    """What `by_column` made of it, undone."""
+    """The state that `by_column` laid out; any other state unchanged."""
     if not stored.startswith((_NARROW_STREAM + _BY_COLUMN, _NARROW_COMPACT + _BY_COLUMN)):
         return stored
     if len(stored) < _HEADER.size or len(stored) < _HEADER.size + _slots_size(stored):
@@ -137,14 +143,6 @@ def _marked(state: bytes, layout: bytes) -> bytes:
 def _slots_size(state: bytes) -> int:
     k: int = _HEADER.unpack_from(state)[5]
     return k * _SLOTS[NARROW].itemsize
-
-
-def decode_as(family: type[Family], state: bytes) -> Family:
-    """The sketch, which must be of the given family."""
-    sketch = decode(state)
-    if not isinstance(sketch, family):
-        raise BadState(f"Expected a {family.__name__}.")
-    return sketch
 
 
 def _decode(state: bytes) -> Sketch:
@@ -192,7 +190,7 @@ def _counters(slots: NDArray[np.void], width: int, offset: int) -> list[int]:
 
 
 def _check_rooms(slots: NDArray[np.void], used: int) -> None:
-    """Those of free slots too: the next keys are written there."""
+    """No room overlaps another or the end of the text. Free slots count too: the next keys are written there."""
     start = slots["start"].astype(np.int64)
     end = start + slots["room"]
     if np.any(end > used):
@@ -213,18 +211,17 @@ def _keys(slots: NDArray[np.void], text: bytes) -> list[str]:
 def _sketch(family: int, k: int, sources: int, counters: dict[str, int], order: Order) -> Sketch:
     if not 1 <= k <= MAX_K or sources < 1 or (sources > 1 and family != _SUMMED):
         raise BadState("The number of counters or of sources is out of range.")
-    match family:
-        case 1:
-            return _checked(StreamSketch(k, counters, order))
-        case 2:
-            return _checked(CompactSketch(k, counters))
-        case 3:
-            return _checked(SummedSketch(k, sources, counters))
+    if family == _STREAM:
+        return _checked(StreamSketch(k, counters, order))
+    if family == _COMPACT:
+        return _checked(CompactSketch(k, counters))
+    if family == _SUMMED:
+        return _checked(SummedSketch(k, sources, counters))
     raise BadState("There is no such family of sketches.")
 
 
 def _checked(sketch: Sketch) -> Sketch:
-    """No stream leads to a sketch with more keys than slots, or with a zero counter where a slot is empty."""
+    """The sketch, if a stream can lead to it: not one with more keys than slots, or a zero beside an empty slot."""
     most = sketch.most_keys if isinstance(sketch, SummedSketch) else sketch.k
     zeros = isinstance(sketch, StreamSketch) and len(sketch.counters) == sketch.k
     if len(sketch.counters) > most or (0 in sketch.counters.values() and not zeros):

@@ -1,8 +1,8 @@
 """The Misra-Gries sketch of one event stream: `alg:MG` of Lebeda & Tětek, exactly.
 
 Neighbouring streams (one event more or less) give sketches that obey `lem:nb-cases`: at most two keys differ
-on each side, and either one counter differs by one or all do. `mechanisms/pmg.py` rests on that. Three rules
-carry the lemma, and a faster fold must keep them:
+on each side, and either one counter differs by one or all do. `mechanisms/pmg.py` rests on that. The lemma needs three
+rules, which a faster fold must keep too:
 
 - events are folded in arrival order; `(key, count)` is that many events in a row;
 - a counter that has fallen to zero stays until its slot is needed;
@@ -38,6 +38,7 @@ class StreamSketch:
 
     @classmethod
     def empty(cls, k: int, order: Order = PLAIN) -> Self:
+        """The sketch of a stream without events."""
         return cls(k, {}, order)
 
     def extended(self, events: Events) -> "StreamSketch":
@@ -68,6 +69,7 @@ class _Fold:
             self._fill_heap()
 
     def add(self, key: str, count: int) -> None:
+        """Count so many events of this key in a row."""
         entry = self.entries.get(key)
         if entry is not None:  # branch 1
             self.entries[key] = entry + count
@@ -105,4 +107,5 @@ class _Fold:
             heapreplace(self.heap, (current, place, key))
 
     def counters(self) -> dict[str, int]:
+        """The counters, zeros among them."""
         return {key: entry - self.offset for key, entry in self.entries.items()}

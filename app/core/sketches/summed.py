@@ -30,11 +30,13 @@ class SummedSketch:
 
     @classmethod
     def of_stream(cls, sketch: StreamSketch) -> Self:
+        """The positive reduced counters of one stream."""
         total = sum(sketch.counters.values())
         scaled = {key: (sketch.k + 1) * count - total for key, count in sketch.counters.items()}
         return cls(sketch.k, 1, {key: count for key, count in scaled.items() if count > 0})
 
     def plus(self, other: "SummedSketch") -> "SummedSketch":
+        """The sum of both, key by key."""
         if self.k != other.k:
             raise ValueError("summed sketches must have the same k")
         counters = Counter(self.counters)
@@ -45,6 +47,16 @@ class SummedSketch:
     def most_keys(self) -> int:
         """A public bound on how many keys can be stored."""
         return self.sources * self.k
+
+
+def as_sum(sketch: StreamSketch | SummedSketch) -> SummedSketch:
+    """A stream sketch as a sum of one; a sum as it is."""
+    return SummedSketch.of_stream(sketch) if isinstance(sketch, StreamSketch) else sketch
+
+
+def whole_counts(steps: int, k: int) -> int:
+    """Steps of 1/(k+1) as whole counts, rounded up."""
+    return -(-steps // (k + 1))
 
 
 def sensitivity(k: int, max_contributions: int) -> int:

@@ -19,6 +19,7 @@ class Values:
 
     @property
     def size(self) -> int:
+        """How many keys there are."""
         return len(self.keys)
 
     def __contains__(self, key: str) -> bool:
@@ -26,6 +27,7 @@ class Values:
         return at < len(self.keys) and self.keys[at] == key
 
     def key(self, index: int) -> str:
+        """The key at this place, from 0 on."""
         return self.keys[index]
 
 
@@ -38,6 +40,7 @@ class Range:
 
     @property
     def size(self) -> int:
+        """How many keys there are."""
         return self.high - self.low + 1
 
     def __contains__(self, key: str) -> bool:
@@ -48,6 +51,7 @@ class Range:
         return str(number) == key and self.low <= number <= self.high
 
     def key(self, index: int) -> str:
+        """The key at this place, from 0 on."""
         return str(self.low + index)
 
 
@@ -55,19 +59,21 @@ Universe = Values | Range
 
 
 def of_values(keys: Sequence[str]) -> Values:
+    """The universe of these keys, each once; InvalidRequest where there are none."""
     if not keys:
         raise InvalidRequest("A universe needs at least one value.")
     return Values(tuple(sorted(set(keys))))
 
 
 def of_range(low: int, high: int) -> Range:
+    """The universe of these numbers; InvalidRequest where there are none, or too many."""
     if not low <= high < low + MAX_SIZE:
         raise InvalidRequest("A universe range needs low ≤ high and at most 2^63 numbers.")
     return Range(low, high)
 
 
 def as_document(universe: Universe) -> dict[str, Any]:
-    """As it is stored: the same universe, the same document."""
+    """The universe as it is stored. Equal universes have equal documents."""
     return {"values": list(universe.keys)} if isinstance(universe, Values) else {"range": [universe.low, universe.high]}
 
 

@@ -8,8 +8,9 @@ import pytest
 from app.core import kernel
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.order import PLAIN, Order, multipliers
-from app.core.sketches.state import decode_as, encode
+from app.core.sketches.state import encode
 from app.core.sketches.stream import StreamSketch
+from tests.states import decode_as
 
 if kernel.NATIVE:
     from app.core.kernel import compact as compact_fold

@@ -1,5 +1,7 @@
 """Samplers that give what they were told to, and remember what they were asked for."""
 
+from app.core.noise.samplers import Below, Noise, Sampler
+
 
 class Recorded:
     """Zero noise after the draws that are given."""
@@ -26,3 +28,17 @@ class RecordedBelow:
 
 
 no_noise = Recorded()
+
+
+def _not_asked_for(*asked: object) -> list[int]:
+    raise AssertionError("the mechanism asked for noise of another law")
+
+
+def laplace(sample: Sampler, below: Below | None = None) -> Noise:
+    """Noise of which a mechanism may take the Laplace draws, and uniform numbers if some are given."""
+    return Noise(sample, _not_asked_for, below or RecordedBelow())
+
+
+def gaussian(sample: Sampler) -> Noise:
+    """Noise of which a mechanism may take the Gaussian draws alone."""
+    return Noise(_not_asked_for, sample, RecordedBelow())

@@ -7,6 +7,7 @@ noise, is evaluated in 60 digits.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Context, Decimal, localcontext
 from functools import cache
 from itertools import product
@@ -21,10 +22,11 @@ from app.core.mechanisms import gshm
 from app.core.mechanisms.gshm import Gshm
 from app.core.sketches.compact import CompactSketch
 from tests.core.mechanisms.moves import Move, apart
-from tests.core.mechanisms.recorded import Recorded, no_noise
+from tests.core.mechanisms.recorded import Recorded, gaussian, no_noise
 from tests.laws import normal
 from tests.laws.divergence import law_divergences, output_law
 from tests.laws.law import Array, Gaussian
+from tests.questions import question
 
 ROUNDING = 1e-13  # of the transforms that convolve probabilities, and of what is neglected
 NEGLIGIBLE = 1e-18
@@ -155,7 +157,7 @@ def test_the_discrete_mechanism_diverges_as_the_theorem_says_but_for_the_lattice
     k: int, sigma: float, threshold: int, lattice: int, epsilon: float
 ) -> None:
     """On a coarse lattice, where the difference is seen: neither more than the theorem and the slack, nor much less."""
-    mechanism = Gshm(k, sigma, threshold, lattice)
+    mechanism = Gshm(k=k, sigma=sigma, threshold=threshold, lattice=lattice)
     worst = Laws(mechanism).worst(epsilon, apart(k, 1, heights(mechanism)))
     needed = gshm.delta_needed(k, sigma, threshold - 1 - 1 / (2 * lattice), epsilon, every(k))
     assert abs(worst - needed) <= slack(mechanism, epsilon)
@@ -168,7 +170,7 @@ def test_without_the_half_step_the_theorem_would_promise_too_much(
     k: int, sigma: float, threshold: int, lattice: int, epsilon: float
 ) -> None:
     """Rounded noise reaches the threshold half a step earlier, which is seen where all k keys are own ones."""
-    mechanism = Gshm(k, sigma, threshold, lattice)
+    mechanism = Gshm(k=k, sigma=sigma, threshold=threshold, lattice=lattice)
     own = Laws(mechanism).divergence(epsilon, [(1, 0)] * k)
     half_step = normal_tail(k, (threshold - 1 - 1 / (2 * lattice)) / sigma)
     assert own == pytest.approx(half_step, rel=0.05)
@@ -206,7 +208,7 @@ def test_a_small_delta_is_kept_on_its_fine_lattice(k: int) -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "0.01"), ("0.3", "1e-3"), ("2", "1e-3")])
 def test_noise_a_tenth_too_small_is_found_out(k: int, epsilon: str, delta: str) -> None:
     mechanism = gshm.calibrate(k, Cost.charged(epsilon=epsilon, delta=delta))
-    shrunk = Laws(Gshm(k, mechanism.sigma * 0.9, mechanism.threshold, mechanism.lattice))
+    shrunk = Laws(replace(mechanism, sigma=mechanism.sigma * 0.9))
     tall = mechanism.threshold + math.ceil(9 * mechanism.sigma)
     assert shrunk.divergence(float(epsilon), [(tall + 1, tall)] * k) > float(delta)
 
@@ -239,9 +241,9 @@ def test_m_events_cost_no_more_than_is_charged(k: int, m: int) -> None:
 )
 def test_the_release_itself_has_these_laws(left: dict[str, int], right: dict[str, int]) -> None:
     """`release` run on every pair of draws. With two steps a count it loses a little by rounding down to counts."""
-    mechanism = Gshm(2, 1.0, 4, 2)
+    mechanism = Gshm(k=2, sigma=1.0, threshold=4, lattice=2)
     p, q = (
-        output_law(lambda sample, _: mechanism.release(sketch, sample), Gaussian(2.0), draws=2, reach=20)  # noqa: B023
+        output_law(lambda sample, _: mechanism.release(sketch, gaussian(sample)), Gaussian(2.0), draws=2, reach=20)  # noqa: B023
         for sketch in (CompactSketch(2, left), CompactSketch(2, right))
     )
     for law, counters in ((p, left), (q, right)):
@@ -366,6 +368,8 @@ def test_the_lattice_costs_at_most_a_thousandth_of_delta(k: int, epsilon: str, d
 
 
 def test_a_cost_that_cannot_be_met_is_refused() -> None:
+    with pytest.raises(NoMechanism, match="gshm cuts at a threshold and needs a delta above 0, for example 1e-6"):
+        gshm.MECHANISM.calibrated(question("compact", k=4, delta="0"))
     with pytest.raises(NoMechanism, match="delta"):
         gshm.calibrate(4, Cost.charged(epsilon="1", delta="0"))
     with pytest.raises(NoMechanism, match="epsilon"):
@@ -390,17 +394,17 @@ def test_the_largest_noise_that_is_offered_stays_far_from_64_bits() -> None:
     assert 2**49 < mechanism.sigma <= 2**50
 
 
-MECHANISM = Gshm(4, 2.0, 10, 8)
+CALIBRATED = Gshm(k=4, sigma=2.0, threshold=10, lattice=8)
 
 
 def test_without_noise_exactly_the_counts_from_the_threshold_on_are_reported() -> None:
     sketch = CompactSketch(4, {"below": 9, "at": 10, "above": 11})
-    assert MECHANISM.release(sketch, no_noise) == {"at": 10, "above": 11}
+    assert CALIBRATED.release(sketch, gaussian(no_noise)) == {"at": 10, "above": 11}
 
 
 def test_noise_is_added_in_steps_and_counts_are_rounded_down() -> None:
     sketch = CompactSketch(4, {"d": 9, "c": 2**80, "b": 20, "a": 10})
-    found = MECHANISM.release(sketch, Recorded(-1, 7, -1, 8))
+    found = CALIBRATED.release(sketch, gaussian(Recorded(-1, 7, -1, 8)))
     assert list(found.items()) == [("b", 20), ("c", 2**80 - 1), ("d", 10)]  # a is one step too low
 
 
@@ -408,12 +412,12 @@ def test_noise_is_added_in_steps_and_counts_are_rounded_down() -> None:
 def test_every_sketch_draws_k_values(stored: int) -> None:
     """So neither the time nor the entropy used tells how many keys are stored."""
     sample = Recorded()
-    MECHANISM.release(CompactSketch(4, {f"key {number}": 9 for number in range(stored)}), sample)
+    CALIBRATED.release(CompactSketch(4, {f"key {number}": 9 for number in range(stored)}), gaussian(sample))
     assert sample.asked == [(16.0, 4)]
 
 
 def test_parameters_let_a_sceptic_recompute_the_guarantee() -> None:
-    assert MECHANISM.parameters() == {
+    assert CALIBRATED.parameters() == {
         "noise": "discrete-gaussian",
         "sigma": "2",
         "lattice": 8,
@@ -425,4 +429,8 @@ def test_parameters_let_a_sceptic_recompute_the_guarantee() -> None:
 
 def test_a_bar_allows_for_rounding_down() -> None:
     bound = ErrorBound(noise_low=30, noise_high=10, sketch_low=5)
-    assert MECHANISM.bars({"a": 90, "b": 11}, bound) == [Bar("a", 90, 80, 106), Bar("b", 11, 1, 27)]
+    assert CALIBRATED.bars({"a": 90, "b": 11}, bound) == [Bar("a", 90, 80, 106), Bar("b", 11, 1, 27)]
+
+
+def test_the_proof_covers_these_families_of_sketch_and_no_others() -> None:
+    assert gshm.MECHANISM.families == ("compact",)

@@ -21,7 +21,7 @@ from app.core.noise.tails import some_draw_tail
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.universe import of_values
 from tests.core.mechanisms.moves import apart, moves_up_to
-from tests.core.mechanisms.recorded import Recorded, RecordedBelow, no_noise
+from tests.core.mechanisms.recorded import Recorded, RecordedBelow, laplace, no_noise
 from tests.laws.divergence import (
     ROUNDING,
     Both,
@@ -124,7 +124,7 @@ def test_the_release_itself_has_these_laws(left: dict[str, int], right: dict[str
     calibrated = laplace_compact.calibrate(2, cost)
     noise = Laplace(calibrated.scale)
     laws = [
-        output_law(lambda sample, _: calibrated.release(sketch, sample), noise, draws=2, reach=32)  # noqa: B023
+        output_law(lambda sample, _: calibrated.release(sketch, laplace(sample)), noise, draws=2, reach=32)  # noqa: B023
         for sketch in (CompactSketch(2, left), CompactSketch(2, right))
     ]
     differing = [key for key in left if left[key] != right.get(key, 0)]
@@ -200,30 +200,31 @@ def test_the_cutoff_on_a_universe_keeps_noise_only_keys_rare_and_is_the_smallest
 
 def test_without_noise_exactly_the_counts_from_the_threshold_on_are_reported() -> None:
     sketch = CompactSketch(4, {"below": T - 1, "at": T, "above": T + 1})
-    assert CALIBRATED.release(sketch, no_noise) == {"at": T, "above": T + 1}
+    assert CALIBRATED.release(sketch, laplace(no_noise)) == {"at": T, "above": T + 1}
 
 
 def test_the_noisy_count_is_cut_and_keys_come_in_order() -> None:
     sketch = CompactSketch(4, {"sunk": 1000, "lifted": 1, "big": 2**80})
     draws = Recorded(-3, T - 1, T - 1001)
-    assert list(CALIBRATED.release(sketch, draws).items()) == [("big", 2**80 - 3), ("lifted", T)]
+    assert list(CALIBRATED.release(sketch, laplace(draws)).items()) == [("big", 2**80 - 3), ("lifted", T)]
 
 
 @pytest.mark.parametrize("stored", range(5))
 def test_every_sketch_draws_k_values(stored: int) -> None:
     """So neither the time nor the entropy used tells how many keys are stored."""
     sample = Recorded()
-    CALIBRATED.release(CompactSketch(4, {f"key {number}": 9 for number in range(stored)}), sample)
+    CALIBRATED.release(CompactSketch(4, {f"key {number}": 9 for number in range(stored)}), laplace(sample))
     assert sample.asked == [(CALIBRATED.scale, 4)]
 
 
 def test_on_a_universe_the_k_largest_from_the_cutoff_on_are_reported() -> None:
-    calibrated = LaplaceCompact(2, 5, 4.0, threshold=3)
+    calibrated = LaplaceCompact(k=2, universe_size=5, scale=4.0, threshold=3)
     sketch, universe = CompactSketch(2, {"b": 5, "d": 9}), of_values("abcde")
     none_passes, all_pass = 0, 10**60 - 10**40  # uniform numbers at the ends: of unstored keys none passes, or each
 
     def released(number: int, *draws: int) -> dict[str, int]:
-        return dict(calibrated.release_everywhere(sketch, universe, Recorded(*draws), RecordedBelow(number, *range(5))))
+        noise = laplace(Recorded(*draws), RecordedBelow(number, *range(5)))
+        return dict(calibrated.release(sketch, noise, universe))
 
     assert released(none_passes) == {"b": 5, "d": 9}
     assert released(none_passes, -3) == {"d": 9}
@@ -234,7 +235,7 @@ def test_on_a_universe_the_k_largest_from_the_cutoff_on_are_reported() -> None:
 def test_a_bar_of_a_reported_key_leaves_the_threshold_out() -> None:
     bound = ErrorBound(noise_low=30, noise_high=10, sketch_low=5)
     assert CALIBRATED.bars({"a": 90, "b": 11}, bound) == [Bar("a", 90, 80, 105), Bar("b", 11, 1, 26)]
-    everywhere = LaplaceCompact(4, 100, 4.0, threshold=3)
+    everywhere = LaplaceCompact(k=4, universe_size=100, scale=4.0, threshold=3)
     assert everywhere.bars({"b": 3}, bound) == [Bar("b", 3, 0, 18)]  # noise alone may have lifted it
 
 
@@ -246,4 +247,8 @@ def test_parameters_let_a_sceptic_recompute_the_guarantee() -> None:
         "k": 4,
         "max_contributions": 1,
     }
-    assert LaplaceCompact(4, 100, 4.0, threshold=3).parameters()["universe_size"] == 100
+    assert LaplaceCompact(k=4, universe_size=100, scale=4.0, threshold=3).parameters()["universe_size"] == 100
+
+
+def test_the_proof_covers_these_families_of_sketch_and_no_others() -> None:
+    assert laplace_compact.MECHANISM.families == ("compact",)

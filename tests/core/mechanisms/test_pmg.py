@@ -14,8 +14,9 @@ from app.core.mechanisms.pmg import Pmg
 from app.core.noise.samplers import discrete_laplace
 from app.core.noise.tails import noise_bound
 from app.core.sketches.stream import StreamSketch
-from tests.core.mechanisms.recorded import Recorded, no_noise
+from tests.core.mechanisms.recorded import Recorded, laplace, no_noise
 from tests.laws.law import most_failures
+from tests.questions import question
 from tests.streams import Stream, in_runs, zipf
 
 COST = Cost.charged(epsilon="1", delta="1e-6")
@@ -25,22 +26,22 @@ T = CALIBRATED.threshold
 
 def test_without_noise_exactly_the_counts_from_the_threshold_on_are_reported() -> None:
     sketch = StreamSketch(4, {"below": T - 1, "at": T, "above": T + 1, "zero": 0})
-    assert CALIBRATED.release(sketch, no_noise) == {"at": T, "above": T + 1}
+    assert CALIBRATED.release(sketch, laplace(no_noise)) == {"at": T, "above": T + 1}
 
 
 def test_one_draw_is_shared_and_each_key_has_its_own() -> None:
     sketch = StreamSketch(4, {"c": 100, "a": 200, "b": 300})
-    assert CALIBRATED.release(sketch, Recorded(7, -1, 20, 3)) == {"a": 206, "b": 327, "c": 110}
+    assert CALIBRATED.release(sketch, laplace(Recorded(7, -1, 20, 3))) == {"a": 206, "b": 327, "c": 110}
 
 
 def test_the_noisy_count_is_cut_not_the_count() -> None:
     sketch = StreamSketch(4, {"lifted": 1, "sunk": 1000})
-    assert CALIBRATED.release(sketch, Recorded(0, T - 1, -1001 + T)) == {"lifted": T}
+    assert CALIBRATED.release(sketch, laplace(Recorded(0, T - 1, -1001 + T))) == {"lifted": T}
 
 
 def test_counts_come_in_key_order_whatever_the_order_of_arrival() -> None:
     keys = ["é", "b", "\U0001f40c", "a"]
-    released = CALIBRATED.release(StreamSketch(4, dict.fromkeys(keys, 1000)), no_noise)
+    released = CALIBRATED.release(StreamSketch(4, dict.fromkeys(keys, 1000)), laplace(no_noise))
     assert list(released) == ["a", "b", "é", "\U0001f40c"]
 
 
@@ -48,22 +49,22 @@ def test_counts_come_in_key_order_whatever_the_order_of_arrival() -> None:
 def test_every_sketch_draws_k_plus_one_values(stored: int) -> None:
     """So neither the time nor the entropy used tells how many keys are stored."""
     sample = Recorded()
-    CALIBRATED.release(StreamSketch(4, {f"key {number}": 9 for number in range(stored)}), sample)
+    CALIBRATED.release(StreamSketch(4, {f"key {number}": 9 for number in range(stored)}), laplace(sample))
     assert sample.asked == [(CALIBRATED.scale, 5)]
 
 
 def test_an_empty_sketch_releases_like_any_other() -> None:
-    assert CALIBRATED.release(StreamSketch.empty(4), discrete_laplace) == {}
+    assert CALIBRATED.release(StreamSketch.empty(4), laplace(discrete_laplace)) == {}
 
 
 def test_empty_slots_are_never_reported_even_by_huge_noise() -> None:
     sketch = StreamSketch(4, {"a": 0})
-    assert CALIBRATED.release(sketch, Recorded(10**9, 10**9, 10**9, 10**9, 10**9)) == {"a": 2 * 10**9}
+    assert CALIBRATED.release(sketch, laplace(Recorded(10**9, 10**9, 10**9, 10**9, 10**9))) == {"a": 2 * 10**9}
 
 
 def test_counters_beyond_machine_integers_are_released_exactly() -> None:
     sketch = StreamSketch(4, {"a": 2**80})
-    assert CALIBRATED.release(sketch, Recorded(-3, 1)) == {"a": 2**80 - 2}
+    assert CALIBRATED.release(sketch, laplace(Recorded(-3, 1))) == {"a": 2**80 - 2}
 
 
 def test_parameters_let_a_sceptic_recompute_the_guarantee() -> None:
@@ -79,7 +80,9 @@ def test_parameters_let_a_sceptic_recompute_the_guarantee() -> None:
 
 
 def test_a_cost_without_delta_is_refused() -> None:
-    with pytest.raises(NoMechanism):
+    with pytest.raises(NoMechanism, match="pmg cuts at a threshold and needs a delta above 0, for example 1e-6"):
+        pmg.MECHANISM.calibrated(question(k=4, delta="0"))
+    with pytest.raises(ValueError, match="delta of 0"):
         pmg.calibrate(4, Cost.charged(epsilon="1", delta="0"))
 
 
@@ -155,7 +158,7 @@ def failures(promise: Promise, divisor: int) -> int:
     for stream in streams():
         exact = calibrated.error_bound(BETA, len(stream))
         bound = ErrorBound(exact.noise_low // divisor, exact.noise_high // divisor, exact.sketch_low)
-        counts = calibrated.release(StreamSketch.empty(K).extended(in_runs(stream)), discrete_laplace)
+        counts = calibrated.release(StreamSketch.empty(K).extended(in_runs(stream)), laplace(discrete_laplace))
         assert counts.keys() <= set(stream)  # f(x) = 0 is never reported, without exception
         failed += not promise(counts, stream, bound, calibrated.bars(counts, bound))
     return failed
@@ -175,7 +178,7 @@ def test_a_bound_far_too_small_is_found_out(promise: Promise) -> None:
 def reported(count: int, calibrated: Pmg) -> int:
     """How many of the releases report a key with this count."""
     sketch = StreamSketch(K, {"a": count})
-    return sum(bool(calibrated.release(sketch, discrete_laplace)) for _ in range(RELEASES))
+    return sum(bool(calibrated.release(sketch, laplace(discrete_laplace))) for _ in range(RELEASES))
 
 
 def test_a_smallest_likely_count_is_reported_as_often_as_it_says() -> None:
@@ -184,3 +187,7 @@ def test_a_smallest_likely_count_is_reported_as_often_as_it_says() -> None:
     likely = calibrated.smallest_likely_count(BETA)
     assert RELEASES - reported(likely, calibrated) <= TOLERATED
     assert RELEASES - reported(likely - round(2 * calibrated.scale), calibrated) > TOLERATED
+
+
+def test_the_proof_covers_these_families_of_sketch_and_no_others() -> None:
+    assert pmg.MECHANISM.families == ("stream",)

@@ -20,7 +20,7 @@ from app.core.mechanisms import pmg
 from app.core.mechanisms.pmg import Pmg
 from app.core.noise.tails import many_key_tail, one_key_tail, two_key_tail
 from app.core.sketches.standard import StandardSketch
-from tests.core.mechanisms.recorded import Recorded
+from tests.core.mechanisms.recorded import Recorded, laplace
 from tests.core.sketches import oracle
 from tests.core.sketches.oracle import Key, Sketch
 from tests.laws.law import Array, Laplace
@@ -365,7 +365,7 @@ def test_a_sketch_that_drops_zeros_is_released_like_any_other() -> None:
     t = calibrated.threshold
     sketch = StandardSketch(3, {"c": t, "a": t - 1, "b": 2**80})
     sample = Recorded(1, -1, 0, -1)
-    assert list(calibrated.release_standard(sketch, sample).items()) == [("b", 2**80 + 1), ("c", t)]
+    assert list(calibrated.release_standard(sketch, laplace(sample)).items()) == [("b", 2**80 + 1), ("c", t)]
     assert sample.asked == [(calibrated.scale, 4)]
     assert repr(sketch) == "StandardSketch(k=3)"
 

@@ -7,6 +7,7 @@ and are checked as such too.
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -20,7 +21,7 @@ from app.core.mechanisms.reduced_approx import ReducedApprox
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch, sensitivity
 from tests.core.mechanisms.moves import Move, moves_by, within
-from tests.core.mechanisms.recorded import Recorded, RecordedBelow, no_noise
+from tests.core.mechanisms.recorded import Recorded, RecordedBelow, laplace, no_noise
 from tests.laws.divergence import (
     ROUNDING,
     KeyLaws,
@@ -32,6 +33,7 @@ from tests.laws.divergence import (
     unreported,
 )
 from tests.laws.law import Array, Laplace
+from tests.questions import question
 from tests.streams import LETTERS, neighbours, small_streams
 
 CALIBRATIONS = pytest.mark.parametrize(
@@ -61,13 +63,7 @@ class Laws:
     def __init__(self, cost: Cost, calibrated: ReducedApprox, *, shrink: float = 1.0, lowered: int = 0) -> None:
         self.epsilon = float(cost.epsilon)
         self.noise = Laplace(calibrated.scale * shrink)
-        self.calibrated = ReducedApprox(
-            calibrated.k,
-            calibrated.max_contributions,
-            calibrated.sensitivity,
-            calibrated.scale,
-            calibrated.threshold - lowered,
-        )
+        self.calibrated = replace(calibrated, threshold=calibrated.threshold - lowered)
         self.of = cache(self._of)
 
     def _of(self, move: Move) -> KeyLaws:
@@ -197,7 +193,7 @@ def test_the_release_itself_has_these_laws(left: dict[str, int], right: dict[str
     noise = Laplace(calibrated.scale)
     p, q = (
         output_law(
-            lambda sample, below: calibrated.release(sketch, sample, below),  # noqa: B023
+            lambda sample, below: calibrated.release(sketch, laplace(sample, below)),  # noqa: B023
             noise,
             draws=2,
             reach=28,
@@ -228,7 +224,7 @@ def whole_counts(calibrated: ReducedApprox, law: Array, top: int) -> dict[int | 
 def test_counters_from_d_on_are_noised_and_cut_in_steps_and_reported_in_counts() -> None:
     t = CALIBRATED.threshold
     sketch = SummedSketch(3, 1, {"below": t * STEP - 1, "at": t * STEP, "above": t * STEP + 9})
-    assert CALIBRATED.release(sketch, no_noise, RecordedBelow()) == {"at": t, "above": t + 2}
+    assert CALIBRATED.release(sketch, laplace(no_noise, RecordedBelow())) == {"at": t, "above": t + 2}
 
 
 @pytest.mark.parametrize("counter", range(1, 2 * D))
@@ -236,7 +232,8 @@ def test_a_counter_below_d_stays_with_probability_counter_over_d_and_is_raised(c
     """Each coin once: a counter c below D stays for c of D coins, with the value D."""
     lift = CALIBRATED.threshold * STEP - D
     found = [
-        CALIBRATED.release(SummedSketch(3, 1, {"a": counter}), Recorded(lift), RecordedBelow(coin)) for coin in range(D)
+        CALIBRATED.release(SummedSketch(3, 1, {"a": counter}), laplace(Recorded(lift), RecordedBelow(coin)))
+        for coin in range(D)
     ]
     assert sum(bool(released) for released in found) == min(counter, D)
     assert all(released in ({}, {"a": (max(counter, D) + lift) // STEP}) for released in found)
@@ -246,14 +243,14 @@ def test_a_counter_below_d_stays_with_probability_counter_over_d_and_is_raised(c
 def test_as_many_draws_and_coins_are_made_as_there_can_be_keys(stored: int) -> None:
     """So neither the time nor the entropy used tells how many keys are stored."""
     sample, below = Recorded(), RecordedBelow()
-    CALIBRATED.release(SummedSketch(3, 3, {f"key {number}": 9 for number in range(stored)}), sample, below)
+    CALIBRATED.release(SummedSketch(3, 3, {f"key {number}": 9 for number in range(stored)}), laplace(sample, below))
     assert sample.asked == [(CALIBRATED.scale, 9)]
     assert below.asked == [D] * 9
 
 
 def test_counts_come_in_key_order_and_in_any_size() -> None:
     sketch = SummedSketch(3, 1, {"b": 2**80 * STEP, "a": 10**6 * STEP})
-    assert list(CALIBRATED.release(sketch, no_noise, RecordedBelow()).items()) == [("a", 10**6), ("b", 2**80)]
+    assert list(CALIBRATED.release(sketch, laplace(no_noise, RecordedBelow())).items()) == [("a", 10**6), ("b", 2**80)]
 
 
 def test_the_scale_is_that_of_the_exact_sensitivity() -> None:
@@ -279,10 +276,18 @@ def test_the_threshold_is_lower_than_the_published_one(k: int, epsilon: str, del
 
 
 def test_a_cost_without_delta_is_refused() -> None:
-    with pytest.raises(NoMechanism, match="delta"):
+    with pytest.raises(
+        NoMechanism, match="reduced-approx cuts at a threshold and needs a delta above 0, for example 1e-6"
+    ):
+        reduced_approx.MECHANISM.calibrated(question(k=3, delta="0"))
+    with pytest.raises(ValueError, match="delta of 0"):
         reduced_approx.calibrate(3, 1, Cost.charged(epsilon="1", delta="0"))
 
 
 def test_a_bar_allows_for_both_roundings() -> None:
     bound = ErrorBound(noise_low=30, noise_high=10, sketch_low=5)
     assert CALIBRATED.bars({"a": 90, "b": 11}, bound) == [Bar("a", 90, 80, 107), Bar("b", 11, 1, 28)]
+
+
+def test_the_proof_covers_these_families_of_sketch_and_no_others() -> None:
+    assert reduced_approx.MECHANISM.families == ("stream", "summed")

@@ -7,6 +7,7 @@ law used here is shown in `tests/laws/test_everywhere.py`.
 import math
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -21,7 +22,7 @@ from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch, sensitivity
 from app.core.sketches.universe import of_range, of_values
 from tests.core.mechanisms.moves import Move, within
-from tests.core.mechanisms.recorded import Recorded, RecordedBelow
+from tests.core.mechanisms.recorded import Recorded, RecordedBelow, laplace
 from tests.laws.divergence import ROUNDING, KeyLaws, Output, cut_at, divergences, grouped, law_divergences
 from tests.laws.law import Laplace
 
@@ -105,31 +106,34 @@ def test_what_is_published_in_the_end_diverges_no_more() -> None:
     """Rounded to counts and cut to the k largest, every output counted; the window leaves out less than 1e-12."""
     pairs = []
     for k, left, right in PAIRS:
-        calibrated = ReducedPure(k, 1, 3, scale=sensitivity(k, 1) / 4, threshold=1)  # ε = 4: a small window
+        calibrated = ReducedPure(
+            k=k, universe_size=3, scale=sensitivity(k, 1) / 4, threshold=1
+        )  # ε = 4: a small window
         pairs.append((whole_law(calibrated, left), whole_law(calibrated, right)))
     assert all(math.fsum(p.values()) == pytest.approx(1, abs=1e-12) for p, _ in pairs)
     assert max(law_divergences(4.0, p, q).worst for p, q in pairs) <= ROUNDING
     assert max(law_divergences(3.6, p, q).worst for p, q in pairs) > 1e-4  # the test can fail
 
 
-CALIBRATED = ReducedPure(2, 1, 5, scale=3.0, threshold=2)
+CALIBRATED = ReducedPure(k=2, universe_size=5, scale=3.0, threshold=2)
 UNIVERSE = of_values("abcde")
 NONE_PASSES, ALL_PASS = 0, 10**60 - 10**40  # uniform numbers at the ends: of unstored keys none passes, or each
 
 
 def test_counters_are_noised_in_steps_and_reported_in_counts() -> None:
     sketch = SummedSketch(2, 1, {"d": 10**30, "b": 6})
-    found = CALIBRATED.release(sketch, UNIVERSE, Recorded(2, 1), RecordedBelow(NONE_PASSES))
+    found = CALIBRATED.release(sketch, laplace(Recorded(2, 1), RecordedBelow(NONE_PASSES)), UNIVERSE)
     assert list(found.items()) == [("b", 2), ("d", (10**30 + 1) // 3)]
     at_the_cutoff, one_step_below = (
-        CALIBRATED.release(sketch, UNIVERSE, Recorded(draw), RecordedBelow(NONE_PASSES)) for draw in (0, -1)
+        CALIBRATED.release(sketch, laplace(Recorded(draw), RecordedBelow(NONE_PASSES)), UNIVERSE) for draw in (0, -1)
     )
     assert at_the_cutoff.keys() == {"b", "d"}
     assert one_step_below.keys() == {"d"}
 
 
 def test_noise_alone_may_lift_a_key_of_the_universe() -> None:
-    found = CALIBRATED.release(SummedSketch(2, 1, {}), UNIVERSE, Recorded(5), RecordedBelow(ALL_PASS, 0, 1, 1, 2, 3, 4))
+    noise = laplace(Recorded(5), RecordedBelow(ALL_PASS, 0, 1, 1, 2, 3, 4))
+    found = CALIBRATED.release(SummedSketch(2, 1, {}), noise, UNIVERSE)
     assert found == {"a": (6 + 4) // 3, "b": (6 + 4) // 3}  # of five equals the first two
 
 
@@ -138,7 +142,7 @@ def test_every_sketch_asks_for_as_many_draws_as_it_can_have_keys_and_one_uniform
     counters: dict[str, int],
 ) -> None:
     sample, below = Recorded(), RecordedBelow(NONE_PASSES)
-    CALIBRATED.release(SummedSketch(2, 2, counters), UNIVERSE, sample, below)
+    CALIBRATED.release(SummedSketch(2, 2, counters), laplace(sample, below), UNIVERSE)
     assert sample.asked == [(3.0, 4)]
     assert len(below.asked) == 1
 
@@ -180,7 +184,9 @@ def test_the_largest_universe_is_released() -> None:
     universe = of_range(-(2**62), 2**62 - 1)
     calibrated = reduced_pure.calibrate(4, 1, universe.size, cost("1"), BETA)
     counters = StreamSketch.empty(4).extended([("-7", 10**6), ("12", 10**6)])
-    found = calibrated.release(SummedSketch.of_stream(counters), universe, Recorded(), RecordedBelow(NONE_PASSES))
+    found = calibrated.release(
+        SummedSketch.of_stream(counters), laplace(Recorded(), RecordedBelow(NONE_PASSES)), universe
+    )
     assert found.keys() == {"-7", "12"}
 
 
@@ -190,8 +196,12 @@ def test_a_key_with_a_count_beyond_the_bound_is_reported_from_a_sum_too() -> Non
     sources = [[("y", 2 * size), ("z", size)], [("x", 3 * size), ("z", 3 * size)]]
     sketches = [SummedSketch.of_stream(StreamSketch.empty(2).extended(source)) for source in sources]
     calibrated = reduced_pure.calibrate(2, 1, 4, cost("1"), BETA)
-    bound = calibrated.error_bound(BETA, 9 * size, sources=2)
+    bound = replace(calibrated, sources=2).error_bound(BETA, 9 * size)
     universe = of_values("wxyz")
-    found = calibrated.release(sketches[0].plus(sketches[1]), universe, Recorded(), RecordedBelow(NONE_PASSES))
+    found = calibrated.release(sketches[0].plus(sketches[1]), laplace(Recorded(), RecordedBelow(NONE_PASSES)), universe)
     assert bound.sketch_low is not None
     assert 4 * size - found.get("z", 0) <= bound.noise_low + bound.sketch_low
+
+
+def test_the_proof_covers_these_families_of_sketch_and_no_others() -> None:
+    assert reduced_pure.MECHANISM.families == ("stream", "summed")

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from decimal import Context, Decimal, Inexact, localcontext
 from fractions import Fraction
+from importlib import import_module
 
 import pytest
 
 from app.core.errors import NoMechanism
 from app.core.ledger.accountants import ACCOUNTANTS
 from app.core.ledger.budget import Budget, Cost
-from app.core.mechanisms import gshm, laplace_compact, pmg, reduced_approx, reduced_pure
+from app.core.mechanisms import MECHANISMS, gshm
 from app.core.noise import tails
 from app.core.noise.everywhere import binomial_of_tail
 from app.core.noise.groups import group_factor
@@ -91,15 +92,11 @@ def test_the_tail_of_many_draws_is_not_even_understated_where_all_digits_are_gon
 @pytest.fixture
 def exact_by_default() -> Iterator[None]:
     """Whatever is rounded outside of a context of our own raises `Inexact`."""
-    for calibrate in (
-        pmg.calibrate,
-        gshm.calibrate,
-        laplace_compact.calibrate,
-        laplace_compact.calibrate_everywhere,
-        reduced_approx.calibrate,
-        reduced_pure.calibrate,
-    ):
-        calibrate.cache_clear()
+    for mechanism in MECHANISMS:
+        for value in vars(import_module(mechanism.calibrate.__module__)).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+    assert gshm.calibrate.cache_info().currsize == 0
     with localcontext(Context(prec=28, traps=[Inexact])):
         yield
 

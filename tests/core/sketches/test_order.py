@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from app.core import kernel
 from app.core.sketches.order import MULTIPLIERS, PLAIN, Order, multipliers
-from app.core.sketches.state import decode_as, encode
+from app.core.sketches.state import encode
 from app.core.sketches.stream import StreamSketch
+from tests.states import decode_as
 
 KEYED = Order(bytes(range(16)))
 

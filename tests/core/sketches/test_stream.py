@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.sketches.order import PLAIN, Order
-from app.core.sketches.state import decode_as, encode
+from app.core.sketches.state import encode
 from app.core.sketches.stream import StreamSketch
 from tests.core.sketches import oracle
 from tests.core.sketches.oracle import Key, Sketch
+from tests.states import decode_as
 from tests.streams import Stream, all_distinct, in_runs, neighbours, small_streams, zipf
 
 pytestmark = pytest.mark.long

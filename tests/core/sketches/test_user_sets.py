@@ -15,6 +15,7 @@ from app.core.people import Fingerprints, Rules
 from app.core.sketches import state
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.stream import StreamSketch
+from tests.states import decode_as
 from tests.streams import LETTERS
 
 Counts = Mapping[str, int]
@@ -32,7 +33,7 @@ def folded(k: int, batches: Iterable[Sequence[Set]], m: int, start: CompactSketc
         fold = Fold(state.by_slot(stored))
         fold.add(sets_of([(None, keys) for keys in sets], m))
         stored = fold.stored()
-    return state.decode_as(CompactSketch, state.by_slot(stored))
+    return decode_as(CompactSketch, state.by_slot(stored))
 
 
 def one_sided(left: Counts, right: Counts) -> bool:
@@ -121,7 +122,7 @@ def enforced(k: int, batches: Sequence[Sequence[Named]], m: int) -> CompactSketc
         assert people is not None
         granted, _ = allowances.grant(people.indexes, sets.counts(), people.fingerprints, 1)
         fold.add(sets.limited(granted))
-    return state.decode_as(CompactSketch, fold.state())
+    return decode_as(CompactSketch, fold.state())
 
 
 @pytest.mark.parametrize("k", [1, 2])
