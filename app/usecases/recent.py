@@ -18,12 +18,14 @@ class Recent(Generic[K, V]):
         self._lock = Lock()
 
     def find(self, key: K) -> V | None:
+        """What was put under this key, unless it is forgotten; it counts as used now."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
     def put(self, key: K, value: V) -> None:
+        """Keep the value under this key, and forget the one that was not used for longest if there are too many."""
         with self._lock:
             self._kept[key] = value
             self._kept.move_to_end(key)
