@@ -12,7 +12,7 @@ This is the one place that says what every guarantee of the service assumes:
 """
 
 from app.core.ledger.budget import Cost
-from app.core.people import Enforcement, Unit
+from app.core.sketches.parameters import Contributions, SketchParameters
 
 NOT_COVERED = (
     "Not covered is what an earlier version of the service counted in this sketch: there one person more or less could "
@@ -24,16 +24,13 @@ ASSUMED = (
 )
 
 
-def sentence(
-    *, unit: Unit, max_contributions: int, enforcement: Enforcement, cost: Cost, counted_by_request: bool = False
-) -> str:
-    """The guarantee of a snapshot at this cost, of a sketch with these public parameters."""
+def sentence(parameters: SketchParameters, *, cost: Cost, counted_by_request: bool = False) -> str:
+    """The whole guarantee of a snapshot at this cost, of a sketch with these public parameters."""
     amounts = cost.as_strings()
     likely = f"at most e^{amounts['epsilon']} times as likely" + (f", plus {amounts['delta']}," if cost.delta else "")
     said = (
-        f"Protects {_what(unit, max_contributions, enforcement)} from whoever sees this snapshot, whatever else they "
-        f"know: any answer is {likely} with it as without it. {_assumption(unit, max_contributions, enforcement)} "
-        f"{_taken(unit, max_contributions, enforcement)}"
+        f"Protects {_what(parameters)} from whoever sees this snapshot, whatever else they know: any answer is "
+        f"{likely} with it as without it. {_assumption(parameters)} {_taken(parameters)}"
     )
     return with_exception(said) if counted_by_request else said
 
@@ -43,18 +40,19 @@ def with_exception(said: str) -> str:
     return f"{said} {NOT_COVERED}".strip()
 
 
-def _what(unit: Unit, most: int, enforcement: Enforcement) -> str:
-    if unit == "user":
+def _what(parameters: SketchParameters) -> str:
+    if parameters.unit == "user":
         return "all that any one person contributed, a set of keys,"
-    if _is_one_event(unit, most, enforcement):
+    if _is_one_event(parameters):
         return "any one event"
     return "all events of any one person"
 
 
-def _assumption(unit: Unit, most: int, enforcement: Enforcement) -> str:
-    if _is_one_event(unit, most, enforcement):
+def _assumption(parameters: SketchParameters) -> str:
+    if _is_one_event(parameters):
         return "One event is one event: a person who sent several is protected less."
-    if enforcement == "enforced":
+    unit, most = parameters.unit, parameters.max_contributions
+    if parameters.enforcement == "enforced":
         counted = f"{most} events" if unit == "event" else f"one set of {most} keys"
         return (
             f"The service counted at most {counted} of each user that senders named; whoever has several names counts "
@@ -64,18 +62,18 @@ def _assumption(unit: Unit, most: int, enforcement: Enforcement) -> str:
     return f"Assumes that nobody {sent}: the senders declared it, and the service did not check."
 
 
-def _taken(unit: Unit, most: int, enforcement: Enforcement) -> str:
+def _taken(parameters: SketchParameters) -> str:
     """What every guarantee assumes (see above), in the words of this unit."""
-    if _is_one_event(unit, most, enforcement):
+    if _is_one_event(parameters):
         one, others = "event", "others"
     else:
         one, others = "person", "others' items"
-    bounded = " after bounding" if enforcement == "enforced" else ""
+    bounded = " after bounding" if parameters.enforcement == "enforced" else ""
     return (
         f"It holds for what the service took{bounded}, where one {one} more or less changes neither the order nor the "
         f"destination of the {others}."
     )
 
 
-def _is_one_event(unit: Unit, most: int, enforcement: Enforcement) -> bool:
-    return unit == "event" and most == 1 and enforcement == "declared"
+def _is_one_event(parameters: SketchParameters) -> bool:
+    return parameters.contributions == Contributions("event", 1) and parameters.enforcement == "declared"

@@ -82,8 +82,8 @@ def _query() -> Select[SnapshotRow, str, int | None]:
 
 
 def _snapshot(row: SnapshotRow, sketch_name: str, last_doubtful: int | None) -> Snapshot:
-    """The snapshot as it was answered, except that a guarantee of an earlier version gets the exception that this
-    version did not know of."""
+    """The snapshot as it was answered. But if an earlier version made it, its guarantee gets the exception that was not
+    known then."""
     document = row.document
     if last_doubtful is not None and row.number <= last_doubtful:
         document = document | {"guarantee": with_exception(document.get("guarantee", ""))}

@@ -38,10 +38,13 @@ class Utc(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """The moment with its zone."""
         return value if value is None or value.tzinfo else value.replace(tzinfo=UTC)
 
 
 class Table(DeclarativeBase):
+    """The base of all tables; says how constraints are named, so that migrations can name them."""
+
     metadata = MetaData(
         naming_convention={
             "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -77,7 +80,8 @@ class LedgerRow(Table):
     created_at: Mapped[datetime] = mapped_column(Utc)
     entries: Mapped[int] = mapped_column(BigInteger)  # the sequence of the last entry
     head: Mapped[bytes] = mapped_column(LargeBinary(32))  # its hash
-    # A bound on what one person contributes to all its sketches together; null where each sketch has its own.
+    # A bound on what one person contributes to all its sketches together, and the register where that is added up; null
+    # where each sketch has its own. (Registers were called scopes: the columns keep that name.)
     contribution_unit: Mapped[Unit | None] = mapped_column(String(16))
     max_contributions: Mapped[int | None] = mapped_column(Integer)
     register_id: Mapped[int | None] = mapped_column("scope_id", ForeignKey("allowance_scopes.id"))

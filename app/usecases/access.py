@@ -1,4 +1,4 @@
-"""Who may do what: scopes, and the names of sketches and ledgers that a key is limited to."""
+"""Who may do what: scopes, and the names of sketches and ledgers that an API key is limited to."""
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -14,12 +14,12 @@ EVERYTHING = "*"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller. `admin` includes the other scopes."""
+    """The caller, as the presented API key says. `admin` includes the other scopes."""
 
     scopes: frozenset[str]
     sketches: str  # a name, or a pattern with *
-    secret: str = field(repr=False)  # the presented key: never stored, never logged
-    key_id: str | None = None  # none for the key that the environment gives
+    secret: str = field(repr=False)  # the presented API key: never stored, never logged
+    key_id: str | None = None  # none for the API key that the environment gives
 
     def require(self, scope: Scope) -> None:
         """Refuse a caller whose API key does not have this scope."""
@@ -31,7 +31,8 @@ class Principal:
         return fnmatchcase(name, self.sketches)
 
     def require_name(self, name: str) -> None:
-        """Decided by the name alone, so it does not tell whether something of that name exists."""
+        """Forbidden, unless the API key reaches this name. Only the name decides, so a refusal does not tell whether
+        something of that name exists."""
         if not self.may_touch(name):
             raise Forbidden(f"This key is limited to names like {self.sketches!r}.")
 

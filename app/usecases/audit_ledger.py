@@ -1,5 +1,8 @@
-"""Replay the ledgers: the chain, the sums, a snapshot for each charge and a charge for each snapshot; and what the
-releases rest on: the snapshots as they were paid for, parameters and payers of the sketches, and the schema."""
+"""Replay the ledgers, and say everything that does not hold.
+
+Of each ledger the hash chain and the sums; for each charge its snapshot, as it was paid for, and for each snapshot its
+charges; and what the releases rest on: the parameters and payers of the sketches (`audit_sketches.py`), and the schema.
+"""
 
 import json
 from collections import defaultdict
@@ -54,13 +57,8 @@ def verify_ledgers(context: Context, kept: Iterable[str] = ()) -> list[str]:
 
 @contextmanager
 def _one_moment(context: Context) -> Iterator[Session]:
-    """All statements see the database as it was at the first: a release that comes in between is no fault.
-
-    SQLite does so by itself; PostgreSQL's default shows each statement what was committed before it.
-    """
-    with context.database.reading() as session:
-        if session.get_bind().dialect.name == "postgresql":
-            session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+    """All statements see the database as it was at the first, so a release that comes in between is no fault."""
+    with context.database.reading(one_moment=True) as session:
         migrate.require_current(session.connection())
         yield session
 

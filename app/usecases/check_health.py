@@ -6,6 +6,7 @@ from app.usecases.context import Context
 
 
 def check_ready(context: Context) -> None:
+    """Unavailable, unless the database answers and has the schema that this version needs."""
     with context.database.reading() as session:
         if migrate.is_ahead(session.connection()):
             raise Unavailable("The database schema belongs to a newer version; upgrade this replica.")

@@ -1,4 +1,7 @@
-"""Make, read, close and delete sketches."""
+"""Make, read, close and delete sketches.
+
+Closing or deleting one takes locks in this order: the sketch, its state, the register where its people are counted.
+"""
 
 from dataclasses import asdict, dataclass
 

@@ -16,5 +16,6 @@ class Page(Generic[T]):
 
 
 def paged(items: list[T], limit: int, cursor: Callable[[T], str]) -> Page[T]:
+    """The first `limit` of the items, and the cursor of the last of them if there are more."""
     shown = items[:limit]
     return Page(shown, cursor(shown[-1]) if len(items) > limit else None)

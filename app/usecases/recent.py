@@ -18,7 +18,7 @@ class Recent(Generic[K, V]):
         self._lock = Lock()
 
     def find(self, key: K) -> V | None:
-        """What was put under this key, if it is still kept."""
+        """What was put under this key, unless it is forgotten; it counts as used now."""
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
@@ -26,7 +26,7 @@ class Recent(Generic[K, V]):
             return found
 
     def put(self, key: K, value: V) -> None:
-        """Keep the value, in place of an older one."""
+        """Keep the value under this key, and forget the one that was not used for longest if there are too many."""
         with self._lock:
             self._kept[key] = value
             self._kept.move_to_end(key)

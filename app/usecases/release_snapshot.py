@@ -4,6 +4,8 @@ What takes long is done before it, while no lock is held. The calibration is sea
 all noise is drawn, and added in the transaction to what the sketch holds then. A sum takes no events and may be large:
 noise is added to a copy of it, and the transaction checks by its token that it still is what was copied. Should a merge
 have changed the sketch meanwhile, the transaction is left, what was drawn is thrown away, and all is prepared anew.
+
+Locks are taken in this order: the claim, the sketch, the ledgers that pay by their ids.
 """
 
 from collections.abc import Sequence
@@ -65,7 +67,7 @@ class _Counted:
 
 
 class _NotCovered(Exception):
-    """Some of the locked ledgers cannot pay. What would fit may take long to find, so no lock is held then."""
+    """Some of the locked ledgers cannot pay. It ends the transaction, because what would fit may take long to find."""
 
     def __init__(self, accounts: Sequence[Account], offer: Offer) -> None:
         self.accounts, self.offer = accounts, offer
@@ -183,13 +185,7 @@ def _snapshot(
         beta=decimal_text(terms.beta),
         parameters=offer.calibrated.parameters(),
         error_bound=_error_bound(offer, left_out),
-        guarantee=sentence(
-            unit=sketch.parameters.unit,
-            max_contributions=sketch.parameters.max_contributions,
-            enforcement=sketch.parameters.enforcement,
-            cost=offer.cost,
-            counted_by_request=sketch.counted_by_request,
-        ),
+        guarantee=sentence(sketch.parameters, cost=offer.cost, counted_by_request=sketch.counted_by_request),
         truncated=left_out is not None,
         charged=[{"ledger": payment.ledger, **payment.charged} for payment in paid],
         remaining=[{"ledger": payment.ledger, **payment.remaining} for payment in paid],

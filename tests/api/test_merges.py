@@ -8,6 +8,7 @@ from sqlalchemy import update
 
 from app.core.guarantee import NOT_COVERED
 from app.store.tables import SketchRow
+from app.usecases.audit_ledger import verify_ledgers
 from app.usecases.context import Context
 from tests import books
 from tests.api.calls import create_sketch, merge, post_events, problem, release
@@ -121,6 +122,23 @@ def test_families_that_no_lemma_joins_are_refused(client: TestClient) -> None:
         answer = merge(client, target, source, mode=mode)
         assert problem(answer) == "incompatible-sketches", (target, source)
         assert answer.json()["field"] == "family"
+
+
+def test_the_first_source_that_does_not_fit_is_named_and_nothing_of_the_others_is_merged(
+    client: TestClient, context: Context
+) -> None:
+    """Whatever is wrong with it, and with those after it; and those before it leave no trace."""
+    merge(client, "summed", "b", mode="summed")
+    create_sketch(client, "larger", epsilon="1", delta="1e-3", k=9)
+    before = books.counters(context.database, "c"), client.get("/v1/sketches/c").json()
+    answer = merge(client, "c", "a", "summed", "larger")
+    assert (problem(answer), answer.json()["field"]) == ("incompatible-sketches", "family")
+    assert answer.json()["detail"] == "'summed' is a summed sketch and cannot take part in mode 'compact'."
+    answer = merge(client, "c", "a", "larger", "summed")
+    assert (problem(answer), answer.json()["field"]) == ("incompatible-sketches", "k")
+    assert answer.json()["detail"] == "Source 'larger' has k = 9, unlike 'c'."
+    assert (books.counters(context.database, "c"), client.get("/v1/sketches/c").json()) == before
+    assert verify_ledgers(context) == []
 
 
 def test_a_compact_target_takes_more_events_and_a_sum_does_not(client: TestClient, context: Context) -> None:

@@ -7,6 +7,7 @@ import pytest
 from app.core.guarantee import NOT_COVERED, sentence
 from app.core.ledger.budget import Cost
 from app.core.people import Enforcement, Unit
+from app.core.sketches.parameters import SketchParameters
 
 _COST = Cost.charged(epsilon="0.5", delta="1e-6")
 _PURE = Cost.charged(epsilon="0.5", delta="0")
@@ -46,6 +47,10 @@ _TAKEN = (
 )
 
 
+def _parameters(unit: Unit, m: int, enforcement: Enforcement) -> SketchParameters:
+    return SketchParameters(k=8, unit=unit, max_contributions=m, enforcement=enforcement)
+
+
 def _taken(unit: Unit, enforcement: Enforcement, m: int) -> str:
     """What every guarantee assumes."""
     if (unit, enforcement, m) == ("event", "declared", 1):
@@ -64,20 +69,19 @@ def test_the_sentence_says_what_is_protected_and_under_which_assumption(
     unit: Unit, enforcement: Enforcement, m: int, cost: Cost, likely: str
 ) -> None:
     protected, assumption = _SAID[unit, enforcement, m]
-    said = sentence(unit=unit, max_contributions=m, enforcement=enforcement, cost=cost)
+    said = sentence(_parameters(unit, m, enforcement), cost=cost)
     assert said == f"Protects {protected}{_KNOWN}{likely} {assumption.format(m=m)} {_taken(unit, enforcement, m)}"
 
 
 def test_what_an_earlier_version_counted_is_said_not_to_be_covered() -> None:
     plain, marked = (
-        sentence(unit="user", max_contributions=3, enforcement="enforced", cost=_COST, counted_by_request=marked)
-        for marked in (False, True)
+        sentence(_parameters("user", 3, "enforced"), cost=_COST, counted_by_request=marked) for marked in (False, True)
     )
     assert marked == f"{plain} {NOT_COVERED}"
 
 
 @pytest.mark.parametrize(("unit", "enforcement", "m"), _SAID)
 def test_only_what_the_service_counted_is_called_counted(unit: Unit, enforcement: Enforcement, m: int) -> None:
-    said = sentence(unit=unit, max_contributions=m, enforcement=enforcement, cost=_COST)
+    said = sentence(_parameters(unit, m, enforcement), cost=_COST)
     assert ("The service counted" in said) == (enforcement == "enforced")
     assert ("did not check" in said) == (enforcement == "declared" and (unit, m) != ("event", 1))

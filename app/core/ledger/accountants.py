@@ -115,9 +115,11 @@ class Zcdp:
             return Price(int((rho * _RHO).to_integral_value(ROUND_FLOOR)), total.delta_units - set_aside)
 
     def price(self, cost: Cost, rho: Fraction) -> Price:
+        """ρ, rounded up."""
         return Price(-(-rho.numerator * _RHO // rho.denominator), cost.delta_units)
 
     def converted(self, total: Budget, price: Price) -> Budget:
+        """ε = ρ + 2√(ρ·L), rounded up, and δ′ besides the δ that was spent."""
         if price.main == 0:
             return Budget(0, price.delta)
         set_aside = _set_aside(total)
