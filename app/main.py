@@ -10,6 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -87,6 +88,13 @@ class Service(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.edge(scope, receive, send)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """FastAPI's layers without the outermost, which would answer failures before `Guard` can."""
+        outermost = super().build_middleware_stack()
+        if not isinstance(outermost, ServerErrorMiddleware):
+            raise TypeError("the outermost layer of the framework is another one than it was")
+        return outermost.app
 
     def openapi(self) -> dict[str, Any]:
         return errors.documented(super().openapi())
