@@ -5,7 +5,7 @@ all noise is drawn, and added in the transaction to what the sketch holds then. 
 noise is added to a copy of it, and the transaction checks by its token that it still is what was copied. Should a merge
 have changed the sketch meanwhile, the transaction is left, what was drawn is thrown away, and all is prepared anew.
 
-Locks are taken in this order: the claim, the sketch, the ledgers that pay by their ids.
+Locks are taken in this order: the sketch, the claim, the ledgers that pay by their ids.
 """
 
 from collections.abc import Sequence

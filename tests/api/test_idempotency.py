@@ -1,9 +1,11 @@
 """A retry has the effect of one request."""
 
+import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from app.store.tables import RequestRow
+from app.usecases import release_snapshot
 from app.usecases.context import Context
 from tests import books
 from tests.api.calls import create_sketch, post_events, problem, release
@@ -24,6 +26,27 @@ def test_a_replayed_release_is_answered_when_the_budget_is_gone(client: TestClie
     first = release(client, key="r1")
     assert problem(release(client, key="r2")) == "budget-exhausted"
     assert release(client, key="r1").content == first.content
+
+
+@pytest.mark.parametrize("stage", ["_prepare", "_commit"])
+def test_a_retry_that_overlaps_with_its_first_request_is_answered_although_the_sketch_was_deleted(
+    client: TestClient, context: Context, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    """The retry has looked for the first request and found none; then that one released, and the sketch was deleted."""
+    create_sketch(client)
+    go_on, answers = getattr(release_snapshot, stage), []
+
+    def meanwhile(*arguments: object) -> object:
+        monkeypatch.setattr(release_snapshot, stage, go_on)
+        answers.append(release(client, key="r1"))
+        assert client.delete("/v1/sketches/views").status_code == 204
+        return go_on(*arguments)
+
+    monkeypatch.setattr(release_snapshot, stage, meanwhile)
+    retry = release(client, key="r1")
+    assert [answer.status_code for answer in answers] == [201]
+    assert (retry.status_code, retry.content) == (201, answers[0].content)
+    assert books.read(context.database).payments == 1
 
 
 def test_a_replayed_batch_is_counted_once(client: TestClient, context: Context) -> None:

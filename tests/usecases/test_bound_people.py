@@ -148,8 +148,9 @@ def test_the_batches_of_a_group_count_one_after_the_other(context: Context) -> N
 def test_a_batch_without_people_is_a_fault_whether_or_not_the_sketch_is_open(context: Context) -> None:
     """The API asks for them first; whatever went wrong there, nobody is counted without an allowance."""
     _create(context)
+    unnamed = Submission(batch_of([("x", 5)]), rules=rules_of(context, "views"))
     for _ in range(2):
-        (outcome,) = count_submissions(context, "views", [Submission(batch_of([("x", 5)]))])
+        (outcome,) = count_submissions(context, "views", [unnamed])
         assert isinstance(outcome, RuntimeError)
         _send(context, [("u", "a")])
     assert books.counters(context.database) == {"a": 2}
