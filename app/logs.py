@@ -31,8 +31,11 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         told = dict(_members(record))
-        head = " ".join(str(told.pop(name)) for name in ("time", "level", "logger", "message"))
-        return " ".join([head, *(f"{name}={_text(value)}" for name, value in told.items())])
+        line = " ".join(str(told.pop(name)) for name in ("time", "level", "logger", "message"))
+        for name, value in told.items():
+            is_quoted = isinstance(value, list) or " " in str(value)
+            line += f" {name}={json.dumps(value, ensure_ascii=False) if is_quoted else value}"
+        return line
 
 
 def configuration(level: str, form: str) -> dict[str, Any]:
@@ -73,7 +76,3 @@ def _members(record: logging.LogRecord) -> Iterator[tuple[str, object]]:
         yield "failure", record.exc_info[0].__name__
         frames = list(walk_tb(record.exc_info[2]))[-_MOST_FRAMES:]
         yield "trace", [f"{frame.f_code.co_filename}:{line} {frame.f_code.co_name}" for frame, line in frames]
-
-
-def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) or " " in str(value) else str(value)

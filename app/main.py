@@ -134,7 +134,8 @@ def create_app(settings: Settings, context: Context) -> Service:
         redoc_url=None,
         redirect_slashes=False,  # it would answer with a host name that the client chose
         lifespan=lifespan,
-        generate_unique_id_function=_operation_id,
+        exception_handlers=errors.HANDLERS,
+        generate_unique_id_function=lambda route: route.name,
         telemetry=_NO_TELEMETRY,  # type: ignore[arg-type]  # it would export request bodies
     )
     app.context = context
@@ -145,7 +146,6 @@ def create_app(settings: Settings, context: Context) -> Service:
     quick_routes = [route for route in events.router.routes if isinstance(route, APIRoute)]
     dispatch = Dispatch(app, super(Service, app).__call__, quick_routes)
     app.edge = Guard(dispatch, limits, Deadline(settings.body_seconds))
-    errors.install(app)
     routers = [module.router for module in (ledgers, sketches, events, snapshots, keys, operations)]
     for router in routers:
         app.include_router(router)
@@ -159,10 +159,6 @@ async def _sweep(open_sketches: OpenSketches) -> None:
     while True:
         await asyncio.sleep(_SWEEP_SECONDS)
         open_sketches.drop_idle()
-
-
-def _operation_id(route: APIRoute) -> str:
-    return route.name
 
 
 def uvicorn_options(settings: Settings) -> dict[str, Any]:

@@ -47,14 +47,9 @@ async def recognise(request: Request) -> Principal:
 async def require_key(request: Request) -> None:
     """For a request that is refused before its route's dependencies were asked: a valid API key, if the route wants
     one."""
-    if asks_for_key(request.scope.get("route")):
+    dependant = getattr(request.scope.get("route"), "dependant", None)
+    if dependant is not None and _has_bearer(dependant):
         await recognise(request)
-
-
-def asks_for_key(route: Any) -> bool:
-    """Whether a route needs an API key."""
-    dependant = getattr(route, "dependant", None)
-    return dependant is not None and _has_bearer(dependant)
 
 
 def _has_bearer(dependant: Any) -> bool:

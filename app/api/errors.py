@@ -1,10 +1,10 @@
 """Problems for FastAPI: what each operation says it may be refused for, and what becomes of exceptions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
@@ -71,12 +71,15 @@ def refusing(*kinds: type[errors.Refusal]) -> Responses:
 def _answer(kinds: list[type[errors.Refusal]]) -> dict[str, Any]:
     """Of one status, for whatever is refused with it."""
     headers = headers_documented(_DOCUMENTED_HEADERS.get(PROBLEMS[kinds[0]][0], {}))
+    examples: dict[str, dict[str, object]] = {}
+    for kind in kinds:
+        shown = _EXAMPLES.get(kind) or kind("What is wrong and what to change, in a sentence.")
+        status, slug = PROBLEMS[kind]
+        examples[slug] = {"value": members(status, slug, kind.title, shown.detail, shown.facts)}
     return {
         "description": " ".join(f"`{PROBLEMS[refusal][1]}`: {refusal.title}." for refusal in kinds),
         "model": BudgetProblem if errors.BudgetExhausted in kinds else Problem,
-        "content": {
-            MEDIA_TYPE: {"examples": {PROBLEMS[refusal][1]: {"value": _example(refusal)} for refusal in kinds}}
-        },
+        "content": {MEDIA_TYPE: {"examples": examples}},
         **({"headers": headers} if headers else {}),
     }
 
@@ -84,11 +87,6 @@ def _answer(kinds: list[type[errors.Refusal]]) -> dict[str, Any]:
 def headers_documented(words: Mapping[str, str]) -> dict[str, Any]:
     """OpenAPI headers that an answer always has, each with what it says."""
     return {name: {"description": says, "required": True, "schema": {"type": "string"}} for name, says in words.items()}
-
-
-def _example(refusal: type[errors.Refusal]) -> dict[str, object]:
-    shown = _EXAMPLES.get(refusal) or refusal("What is wrong and what to change, in a sentence.")
-    return members(*PROBLEMS[refusal], refusal.title, shown.detail, shown.facts)
 
 
 def documented(document: dict[str, Any]) -> dict[str, Any]:
@@ -115,18 +113,6 @@ def _of_the_middleware(operation: dict[str, Any]) -> Iterator[tuple[str, dict[st
             answer = _answer([refusal])
             answer["content"][MEDIA_TYPE]["schema"] = {"$ref": f"#/components/schemas/{answer.pop('model').__name__}"}
             yield str(PROBLEMS[refusal][0]), answer
-
-
-def install(app: FastAPI) -> None:
-    """Have every exception of the app's routes answered as a problem."""
-    app.add_exception_handler(errors.Refusal, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-
-
-def _refused(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, errors.Refusal)  # noqa: S101  # registered for nothing else
-    return refused(error)
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
@@ -166,20 +152,24 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     slug = phrase.lower().replace(" ", "-")
     answer = problem(error.status_code, slug, phrase, detail)
     answer.headers.update(error.headers or {})
-    methods = _methods_at(request) if error.status_code == 405 else []
-    if methods:
-        answer.headers["Allow"] = ", ".join(methods)
+    if error.status_code == 405:
+        # All methods that the path takes: Starlette names those of its first route, which may not be the only one.
+        here = [route for route in request.app.all_routes if route.matches(request.scope)[0] is not Match.NONE]
+        methods = sorted({method for route in here for method in route.methods})
+        if methods:
+            answer.headers["Allow"] = ", ".join(methods)
     return answer
-
-
-def _methods_at(request: Request) -> list[str]:
-    """All that the path takes. Starlette names those of the first route that has it, which may not be the only one."""
-    here = [route for route in request.app.all_routes if route.matches(request.scope)[0] is not Match.NONE]
-    return sorted({method for route in here for method in route.methods})
 
 
 _HTTP_DETAILS = {
     400: "The body could not be read. Send JSON in UTF-8, not deeply nested, with numbers of ordinary length.",
     404: "There is nothing at this path; /docs lists what there is.",
     405: "This path does not take this method; /docs lists what it takes.",
+}
+
+# For FastAPI: refusals, and what FastAPI and Starlette refuse by themselves, are answered as problems.
+HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Any]] = {
+    errors.Refusal: lambda _request, refusal: refused(refusal),
+    RequestValidationError: _invalid,
+    HTTPException: _http,
 }

@@ -35,7 +35,10 @@ class EventsRoute(APIRoute):
     """A route that finds the arguments of its endpoint by hand. It checks what FastAPI would check."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request. One of another method is left to FastAPI, which refuses it."""
+        if scope["method"] != "POST":
+            await super().handle(scope, receive, send)
+            return
         name: str = scope["path_params"]["name"]
         caller = await scope["app"].callers.recognise(scope, checked_again=True)  # by the transaction that counts
         caller.require("ingest")

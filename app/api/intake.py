@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from anyio.to_thread import run_sync
 
-from app.api.decoding import decode_events, decode_users, may_grow, scan_events
+from app.api.decoding import decode_events, decode_users, scan_events
 from app.core.errors import BadBatch
 from app.core.kernel import Batch
 from app.core.people import Rules
@@ -82,10 +82,14 @@ class Intake:
         however long it takes to decode."""
         with self.queues.enter(sent.sketch) as place:
             rules = self._known_rules.find(sent.sketch) or await self._learn_rules(sent.sketch)
-            scanned = _can_be_scanned(rules, sent)
+            # On the event loop, unless there is more to do than to scan: to take fingerprints, or to check sets
+            plain = rules.unit == "event" and rules.fingerprints is None
+            scanned = plain and len(sent.content) <= _SCANNED_AT_ONCE_BYTES
             batch = scan_events(*sent.form, sent.content, max_items=self.context.max_items) if scanned else None
             decode = partial(self._submission, rules, sent, admitted, batch, scanner_gave_up=scanned)
-            small = len(sent.content) <= _READ_AT_ONCE_BYTES and not may_grow(*sent.form)
+            content_type, encoding = sent.form
+            grows = encoding or "apache" in content_type  # decompressed, or read by a library that is slow to import
+            small = len(sent.content) <= _READ_AT_ONCE_BYTES and not grows
             at_once = batch is not None or small
             submission = decode() if at_once else await self.turns.run(sent.caller.key_id, decode)
             admitted.keep(max(len(sent.content), submission.batch.nbytes))
@@ -125,10 +129,3 @@ class Intake:
         """Stop the threads, after the last request was answered."""
         self.turns.close()
         self.queues.close()
-
-
-def _can_be_scanned(rules: Rules, sent: _Sent) -> bool:
-    """Whether to scan the body on the event loop. Not where there is more to do than to scan: to take fingerprints, or
-    to check sets."""
-    plain = rules.unit == "event" and rules.fingerprints is None
-    return plain and len(sent.content) <= _SCANNED_AT_ONCE_BYTES

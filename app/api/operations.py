@@ -59,11 +59,13 @@ def get_metrics(caller: Operator) -> Response:
 
 @router.get("/docs", include_in_schema=False)
 def docs() -> FileResponse:
+    """The page that lists and tries the operations."""
     return FileResponse(_PAGES / "docs.html")
 
 
 @router.get("/", include_in_schema=False)
 def console() -> FileResponse:
+    """The web page for people who make sketches and release histograms."""
     return FileResponse(_PAGES / "console.html", headers={"Content-Security-Policy": _CONSOLE_POLICY})
 
 

@@ -25,9 +25,11 @@ def svg(snapshot: Snapshot, histogram: Sequence[Bar]) -> str:
     foot = _TOP + _ROW * max(1, len(bars))
     height = foot + _FOOT
     cut = f"{_share(threshold * scale)}%"
+    moment = snapshot.created_at.strftime("%Y-%m-%d %H:%M")
+    terms = f"{snapshot.mechanism}, ε = {snapshot.epsilon}, δ = {snapshot.delta}, {moment}"
     shapes = [
         _text("0", 24, snapshot.sketch, "title"),
-        _text("0", 44, _terms(snapshot), "quiet"),
+        _text("0", 44, terms, "quiet"),
         _line(cut, _TOP, cut, foot, "cut"),
         *(shape for row, bar in enumerate(bars) for shape in _bar(bar, _TOP + row * _ROW, scale)),
         *([] if bars else [_text("0", _TOP + 20, "No key to show")]),
@@ -41,11 +43,6 @@ def svg(snapshot: Snapshot, histogram: Sequence[Bar]) -> str:
         '<rect width="100%" height="100%" class="ground"/>'
         f'<svg x="2%" width="96%" height="{height}">{"".join(shapes)}</svg></svg>'
     )
-
-
-def _terms(snapshot: Snapshot) -> str:
-    moment = snapshot.created_at.strftime("%Y-%m-%d %H:%M")
-    return f"{snapshot.mechanism}, ε = {snapshot.epsilon}, δ = {snapshot.delta}, {moment}"
 
 
 def _description(bars: list[Bar], threshold: int) -> str:

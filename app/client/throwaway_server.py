@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 
 from app.client.failures import Failure
 
@@ -37,8 +36,8 @@ class Server:
 @contextmanager
 def running() -> Iterator[Server]:
     """Start a server that answers while the block runs; after it the server, its data and its log are gone."""
-    # SIGTERM and SIGHUP (the terminal was closed) must unwind this block too, or the server would stay behind.
-    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    # SIGTERM and SIGHUP (the terminal was closed) must unwind this block as Ctrl-C does, else the server stays behind.
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         with tempfile.TemporaryDirectory(prefix="discreet-demo-") as folder:
             server = _start(Path(folder))
@@ -52,10 +51,6 @@ def running() -> Iterator[Server]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _start(folder: Path) -> Server:

@@ -32,17 +32,15 @@ def data_findings(session: Session) -> Iterator[Finding]:
 def _state_faults(session: Session) -> Iterator[tuple[str, str]]:
     """Sketch by sketch, because each may be large."""
     for sketch in sketches.outlines(session):
-        fault = _fault_of_deleted(session, sketch) if sketch.is_deleted else _fault_of(session, sketch)
+        fault = _fault_of(session, sketch)
         if fault:
             yield sketch.name, fault
 
 
-def _fault_of_deleted(session: Session, sketch: SketchOutline) -> str | None:
-    return None if states.read(session, sketch.id) is None else "it was deleted, and its data are still there"
-
-
 def _fault_of(session: Session, sketch: SketchOutline) -> str | None:
     stored = states.read(session, sketch.id)
+    if sketch.is_deleted:
+        return None if stored is None else "it was deleted, and its data are still there"
     if stored is None:
         return "its data are missing"
     try:

@@ -59,7 +59,8 @@ def _machine(settings: Settings) -> Iterator[Finding]:
         )
     if settings.workers > (os.cpu_count() or 1):
         yield Finding("warning", "workers", "There are more workers than processors.", "Lower DISCREET_WORKERS.")
-    folder = _existing(_folder(settings))
+    wanted = (sqlite_path(settings) or settings.user_key_path).parent
+    folder = next(path for path in (wanted, *wanted.absolute().parents) if path.exists())
     free = shutil.disk_usage(folder).free
     words = f"{free // _MEBIBYTE} MiB are free at {folder}."
     if free < _TOO_FEW_BYTES:
@@ -98,11 +99,3 @@ def sqlite_path(settings: Settings) -> Path | None:
     if not settings.database_url.startswith("sqlite:///"):
         return None
     return Path(settings.database_url.removeprefix("sqlite:///").partition("?")[0])
-
-
-def _folder(settings: Settings) -> Path:
-    return (sqlite_path(settings) or settings.user_key_path).parent
-
-
-def _existing(folder: Path) -> Path:
-    return next(path for path in (folder, *folder.absolute().parents) if path.exists())

@@ -14,7 +14,7 @@ from app.usecases.recent import Recent
 
 _MOST_RECENT = 10_000
 _RECENT_SECONDS = 10.0
-_RECOGNISED = "discreet.recognised"  # in a request's scope: its API key is valid
+RECOGNISED = "discreet.recognised"  # in a request's scope: its API key turned out to be valid
 
 
 class Callers:
@@ -36,13 +36,8 @@ class Callers:
         if caller is None or until < time.monotonic():
             caller = await run_sync(authenticate, self._context, secret)
             self._recent.put(hashed, (caller, time.monotonic() + _RECENT_SECONDS))
-        scope[_RECOGNISED] = True
+        scope[RECOGNISED] = True
         return caller
-
-
-def is_recognised(scope: Scope) -> bool:
-    """Whether the request's API key turned out to be valid."""
-    return _RECOGNISED in scope
 
 
 def _bearer(scope: Scope) -> str:

@@ -133,8 +133,10 @@ class Connection(HttpToolsProtocol):
         """Hand the request to its route, unless its head is too large or its version unknown."""
         if self.parser.should_upgrade():
             return  # `_parse` goes on
-        if self._packets > HEAD_BYTES and _length(self.url, self.headers) > HEAD_BYTES:
-            self._stop_parsing(last_answers.HEAD_TOO_LARGE)
+        if self._packets > HEAD_BYTES:  # which may hold more than this head
+            length = len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+            if length > HEAD_BYTES:
+                self._stop_parsing(last_answers.HEAD_TOO_LARGE)
         if self.parser.get_http_version() != "1.1":
             self._check_older()
         super().on_headers_complete()
@@ -274,7 +276,3 @@ class Connection(HttpToolsProtocol):
 
 def _note(refusal: LastAnswer) -> None:
     log.info("refused", extra={"operation": "none", "status": refusal.status, "problem": refusal.slug})
-
-
-def _length(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
-    return len(url) + sum(len(name) + len(value) + len(": \r\n") for name, value in headers)

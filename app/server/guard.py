@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.core.errors import Refusal
 from app.server import metrics
 from app.server.body import Body, Deadline
-from app.server.callers import is_recognised
+from app.server.callers import RECOGNISED
 from app.server.limits import Limits
 from app.server.problems import problem, refused
 
@@ -92,7 +92,7 @@ class Guard:
             return
         if status == 401:
             self.limits.wrong(presented, scope.get("client"))
-        elif is_recognised(scope):
+        elif RECOGNISED in scope:
             self.limits.right(presented)
 
 
@@ -127,7 +127,7 @@ def _with_safe(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 def _note(scope: Scope, request_id: bytes, status: int, fault: str, started: float) -> None:
     """What an operator may know of a request: that it was, how long it took where the time tells nothing, and a line
     where it was refused or failed."""
-    operation = _operation(scope)
+    operation = str(getattr(scope.get("route"), "name", "") or "none")  # never the path: that is the client's text
     metrics.count(operation, status)
     timed = operation in metrics.TIMED
     if not timed and 0 < status < 400 and not log.isEnabledFor(logging.DEBUG):
@@ -146,11 +146,6 @@ def _note(scope: Scope, request_id: bytes, status: int, fault: str, started: flo
         log.info("refused", extra=told)
     else:
         log.debug("answered" if status else "broken off by the client", extra=told)
-
-
-def _operation(scope: Scope) -> str:
-    """The operation's name, never the path: that is the client's text."""
-    return str(getattr(scope.get("route"), "name", "") or "none")
 
 
 def _place(error: Exception) -> str:

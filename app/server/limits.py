@@ -74,9 +74,10 @@ class Limits:
         An address that has sent many wrong keys is not asked again for a while, except for keys that were right
         before: it may be a proxy's, and stand for many.
         """
-        presented = _presented(authorization)
-        if not presented:
+        secret = authorization.partition(b" ")[2].strip()
+        if not secret:
             return b""
+        presented = sha256(secret).digest()  # the same for all ways to write the same key in a header
         if self._failures is not None and presented not in self._recognised:
             _refuse_while(self._failures.wait(_address(client)), "Many wrong keys came from this address.")
         if self._requests is not None:
@@ -128,12 +129,6 @@ async def _turn(request: Request) -> AsyncIterator[None]:
 
 
 ReleaseTurn = Annotated[None, Depends(_turn, scope="function")]  # over when the route's function is
-
-
-def _presented(authorization: bytes) -> bytes:
-    """The same for all ways to write the same key in a header."""
-    secret = authorization.partition(b" ")[2].strip()
-    return sha256(secret).digest() if secret else b""
 
 
 def _address(client: tuple[str, int] | None) -> str:

@@ -129,3 +129,13 @@ def test_a_body_over_the_limit_is_refused_by_its_declared_and_by_its_real_length
     assert problem(client.put("/v1/sketches/x", content=large, headers={"Content-Type": "application/json"})) == (
         "body-too-large"
     )
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
+def test_the_path_of_events_takes_no_other_method_and_counts_nothing_by_one(
+    client: TestClient, context: Context, method: str
+) -> None:
+    create_sketch(client)
+    answer = client.request(method, "/v1/sketches/views/events", json={"events": ["a"]})
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert books.counters(context.database) == {}

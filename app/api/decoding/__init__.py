@@ -20,7 +20,7 @@ from typing import Any
 from app.api.decoding import arrow, columns, parquet, texts
 from app.api.decoding.compression import decompressed
 from app.api.decoding.forms import EVENTS, USERS, WHOLE_PEOPLE, Form
-from app.api.decoding.items import Admit, Events, Limits, UserSet, admit_all, checked, checked_sets, require_few
+from app.api.decoding.items import Admit, Limits, UserSet, admit_all, checked, checked_sets, require_few
 from app.core import kernel
 from app.core.errors import BadBatch
 from app.refusals import UnsupportedMediaType
@@ -77,13 +77,8 @@ def decode_events(
     scanned = scan(plain, limits.items) if scan and not was_scanned else None
     if scanned is not None:
         return scanned
-    events = read_carefully(media_type, plain, limits)
+    events = checked(_items(media_type, plain, limits, EVENTS))
     return kernel.batch_of(events.pairs, events.users)
-
-
-def read_carefully(media_type: str, plain: bytes, limits: Limits) -> Events:
-    """What a body of events means, or a refusal that says what is wrong with it and where."""
-    return checked(_items(media_type, plain, limits, EVENTS))
 
 
 def decode_users(
@@ -126,24 +121,15 @@ def _items(media_type: str, plain: bytes, limits: Limits, form: Form) -> list[An
     return items
 
 
-def may_grow(content_type: str, encoding: str) -> bool:
-    """Whether a short body may become a long one, or needs a library that takes long to import.
-
-    The event loop must not wait for either: such a body is decoded in a thread.
-    """
-    return bool(encoding) or "apache" in content_type
-
-
 def _media_type(content_type: str) -> str:
     """What is read, without its parameters; refused if it is not read here, or not in UTF-8."""
     name, *parameters = content_type.split(";")
     media_type = name.strip().lower()
-    if media_type not in _READERS or not all(_allows_utf8(parameter) for parameter in parameters):
+    is_read = media_type in _READERS
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset" and value.strip().strip('"').lower() != "utf-8":
+            is_read = False
+    if not is_read:
         raise UnsupportedMediaType(f"Send Content-Type {' or '.join(_READERS)}, in UTF-8.")
     return media_type
-
-
-def _allows_utf8(parameter: str) -> bool:
-    """Whether a parameter is something else than a charset, or names the one that is taken."""
-    name, _, value = parameter.partition("=")
-    return name.strip().lower() != "charset" or value.strip().strip('"').lower() == "utf-8"

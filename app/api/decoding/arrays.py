@@ -53,14 +53,10 @@ def require_types(arrow: Any, schema: Any, form: Form) -> None:
 def _is_wanted(types: Any, field: Any) -> bool:
     if field.name == "count":
         return bool(types.is_integer(field.type))
-    if field.name == "keys":
-        return _is_list(types, field.type) and _is_text(types, field.type.value_type)
+    if field.name == "keys":  # a list view is no list: its lists may all show the same long stretch of values
+        is_list = types.is_list(field.type) or types.is_large_list(field.type)
+        return bool(is_list) and _is_text(types, field.type.value_type)
     return _is_text(types, field.type)
-
-
-def _is_list(types: Any, kind: Any) -> bool:
-    """Whether values are lists. A list view is none: its lists may all show the same long stretch of values."""
-    return bool(types.is_list(kind) or types.is_large_list(kind))
 
 
 def _is_text(types: Any, kind: Any) -> bool:

@@ -148,13 +148,10 @@ def _require_small_schema(schema: Table, form: Form) -> None:
         raise ValueError("big-endian")
     schema.tables(_SchemaSlot.CUSTOM_METADATA, at_most=_MAX_SHARED)
     for field in schema.tables(_SchemaSlot.FIELDS, at_most=_MAX_SHARED):
-        for child in _children(field, form, exactly=int(_is_list(field) and "keys" in form.columns)):
+        # With a dictionary the field would have references to lists, not lists themselves.
+        is_list = field.number(_FieldSlot.TYPE_TYPE, "B") in _LISTS and field.table(_FieldSlot.DICTIONARY) is None
+        for child in _children(field, form, exactly=int(is_list and "keys" in form.columns)):
             _children(child, form, exactly=0)
-
-
-def _is_list(field: Table) -> bool:
-    """Whether a field has lists themselves, not references to a dictionary of lists."""
-    return field.number(_FieldSlot.TYPE_TYPE, "B") in _LISTS and field.table(_FieldSlot.DICTIONARY) is None
 
 
 def _children(field: Table, form: Form, *, exactly: int) -> list[Table]:

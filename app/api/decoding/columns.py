@@ -48,13 +48,12 @@ def require_columns(names: Sequence[str], form: Form) -> None:
 
 def row_items(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Any]:
     """For each row a mapping with the columns for members, or what is wrong with it where a key is null."""
-    return [_row_item(names, row) for row in rows]
-
-
-def _row_item(names: Sequence[str], row: Sequence[Any]) -> Any:
-    item = dict(zip(names, row, strict=True))
-    keys = item["keys"] if "keys" in item else (item["key"],)
-    return Fault("a key must not be null.") if None in keys else item
+    items: list[Any] = []
+    for row in rows:
+        item = dict(zip(names, row, strict=True))
+        keys = item["keys"] if "keys" in item else (item["key"],)
+        items.append(Fault("a key must not be null.") if None in keys else item)
+    return items
 
 
 def _short(lines: Iterable[str]) -> Iterator[str]:
@@ -81,11 +80,7 @@ def _csv_item(names: Sequence[str], record: list[str]) -> Any:
         return Fault("a row must have a cell for each column of the header row.")
     item: dict[str, Any] = dict(zip(names, record, strict=True))
     if "count" in item:
-        item["count"] = _whole_number(item["count"])
+        cell = item["count"]  # decimal digits alone: `int` would take signs, spaces, underscores and every script's
+        is_number = cell.isascii() and cell.isdigit() and len(cell) <= len(str(MAX_COUNT))
+        item["count"] = int(cell) if is_number else None
     return item
-
-
-def _whole_number(cell: str) -> int | None:
-    """The number in a cell of decimal digits alone, else None: `int` would take signs, spaces, underscores and the
-    digits of every script."""
-    return int(cell) if cell.isascii() and cell.isdigit() and len(cell) <= len(str(MAX_COUNT)) else None

@@ -78,7 +78,7 @@ def checked(items: Iterable[Any]) -> Events:
 
 def checked_sets(items: Sequence[Any], limits: Limits) -> list[UserSet]:
     """The people and sets of keys that the items mean, or a refusal that names the first bad ones."""
-    require_few_keys(sum(map(_key_count, items)), limits)
+    require_few_keys(sum(len(whole["keys"]) for whole in map(_set_object, items) if whole), limits)
     return _all_of(_user_set, items)
 
 
@@ -109,18 +109,15 @@ def _event(item: Any) -> _Event | Fault:
     if not isinstance(item, dict) or "key" not in item or not item.keys() <= EVENTS.columns:
         return Fault(_NO_EVENT)
     key, count = item["key"], item.get("count", 1)
-    fault = key_fault(key) or _count_fault(count) or _user_fault(item)
+    is_count = isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= MAX_COUNT
+    count_fault = None if is_count else f"count must be a whole number from 1 to {MAX_COUNT}."
+    fault = key_fault(key) or count_fault or _user_fault(item)
     return Fault(fault) if fault else ((key, count), item.get("user"))
 
 
 def key_fault(key: Any) -> str | None:
     """What is wrong with an event key, or None."""
     return _text_fault("key", key) if isinstance(key, str) else _NO_EVENT
-
-
-def _count_fault(count: Any) -> str | None:
-    whole = isinstance(count, int) and not isinstance(count, bool)
-    return None if whole and 1 <= count <= MAX_COUNT else f"count must be a whole number from 1 to {MAX_COUNT}."
 
 
 def _user_fault(item: dict[str, Any]) -> str | None:
@@ -152,11 +149,6 @@ def _set_object(item: Any) -> dict[str, Any] | None:
     whole = {"keys": item} if isinstance(item, list) else item
     is_set = isinstance(whole, dict) and isinstance(whole.get("keys"), list) and whole.keys() <= USERS.columns
     return whole if is_set else None
-
-
-def _key_count(item: Any) -> int:
-    whole = _set_object(item)
-    return len(whole["keys"]) if whole else 0
 
 
 def _keys_fault(keys: list[Any]) -> str | None:

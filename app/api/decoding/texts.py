@@ -1,8 +1,8 @@
 """JSON, NDJSON and plain lines: the careful readers, which say what a body means.
 
-`json_items`, `ndjson_items` and `line_items` read a body of any length; `read_json`, `read_ndjson` and `read_lines`
-first refuse one that certainly has too many items, and ask for room for what it becomes. All raise ValueError or
-RecursionError where the body as a whole cannot be read.
+`json_items` and `line_items` read a body of any length; `read_json`, `read_ndjson` and `read_lines` first refuse one
+that certainly has too many items, and ask for room for what it becomes. All raise ValueError or RecursionError where
+the body as a whole cannot be read.
 """
 
 import json
@@ -34,7 +34,7 @@ def read_ndjson(body: bytes, limits: Limits, _form: Form) -> list[Any]:
     _require_few_lines(body, limits)
     _require_few_marks(body, limits)
     _admit(body, _marks(body) + body.count(b"\n"), limits)
-    return ndjson_items(body)
+    return [_line_item(line) for line in line_items(body)]
 
 
 def read_lines(body: bytes, limits: Limits, _form: Form) -> list[Any]:
@@ -53,11 +53,6 @@ def json_items(body: bytes, form: Form) -> list[Any]:
     return items
 
 
-def ndjson_items(body: bytes) -> list[Any]:
-    """An item for each line, or what is wrong with the line."""
-    return [_line_item(line) for line in line_items(body)]
-
-
 def line_items(body: bytes) -> list[Any]:
     """One key per line; the last line may end with a line feed, and lines may end with CR LF."""
     lines = body.decode("utf-8").split("\n")
@@ -67,6 +62,7 @@ def line_items(body: bytes) -> list[Any]:
 
 
 def _line_item(line: str) -> Any:
+    """The item that a line of NDJSON is, or what is wrong with the line."""
     if not line.strip():
         return Fault("the line is blank; write one item per line.")
     try:

@@ -5,7 +5,6 @@ and `structs` insist on the type: a reader that was generated from parquet.thrif
 this one must see what that one sees. What does not fit raises ValueError.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, _SET, _MAP, STRUCT = range(1, 13)  # types, as they are written
@@ -131,12 +130,9 @@ def _written_value(kind: int, value: Any) -> bytes:
         return _varint(len(value)) + bytes(value)
     if kind == LIST:
         of, values = value
-        return bytes((0xF0 | of,)) + _varint(len(values)) + _joined(of, values)
+        elements = b"".join(_written_value(of, each) for each in values)
+        return bytes((0xF0 | of,)) + _varint(len(values)) + elements
     return _signed(value)
-
-
-def _joined(kind: int, values: Iterable[Any]) -> bytes:
-    return b"".join(_written_value(kind, value) for value in values)
 
 
 def _signed(value: int) -> bytes:

@@ -97,18 +97,18 @@ def _report_in_words(report: dict[str, Any]) -> list[str]:
     """What is proven comes first. What a zcdp ledger has spent is no guarantee, so it is called bookkeeping."""
     numerical, rho = report["numerical"], report["spent"].get("rho")
     spent = f"{amount(report['spent'])} of {amount(report['total'])}"
+    changes = [
+        f"Entry {change['number']}, after a release, set the total to {amount(change)}"
+        + (f", which adds {amount(change['adds'])} to the guarantee." if change["adds"] else ".")
+        for change in report["budget_changes"]
+    ]
     lines = [
         report["statement"],
-        *map(_budget_change, report["budget_changes"]),
+        *changes,
         f"Bookkeeping: spent {spent} (ρ = {rho})." if rho else f"Spent: {spent}.",
         f"Numerically: {amount(numerical)}. {numerical['note']}" if numerical else "",
     ]
     return [part for line in lines if line for part in wrapped(line)]
-
-
-def _budget_change(change: dict[str, Any]) -> str:
-    adds = f", which adds {amount(change['adds'])} to the guarantee" if change["adds"] else ""
-    return f"Entry {change['number']}, after a release, set the total to {amount(change)}{adds}."
 
 
 def _facts(ledger: dict[str, Any]) -> str:

@@ -109,15 +109,10 @@ def _row(sketch: dict[str, Any]) -> list[object]:
     ]
 
 
-def _payers(sketch: dict[str, Any]) -> list[str]:
-    """The names of the ledgers that pay; of a long list the server sends the first hundred and the number of all."""
-    names: list[str] = sketch["ledgers"]
-    more = sketch.get("ledger_count", len(names)) - len(names)
-    return [*names, f"and {more} more"] if more else names
-
-
 def _facts(sketch: dict[str, Any]) -> str:
     ledger = sketch["ledger"]
+    payers: list[str] = sketch["ledgers"]  # of a long list the server sends the first hundred, and the number of all
+    more = sketch.get("ledger_count", len(payers)) - len(payers)
     return facts(
         {
             "sketch": sketch["name"],
@@ -127,7 +122,7 @@ def _facts(sketch: dict[str, Any]) -> str:
             "not covered": sketch.get("not_covered"),
             "possible keys": sketch["universe_size"],
             "kind": sketch["family"],
-            "paid by": _payers(sketch),
+            "paid by": [*payers, f"and {more} more"] if more else payers,
             "budget": f"{amount(ledger['total'])} ({ledger['accountant']})",
             "left": amount(ledger["remaining"]),
             "created": moment(sketch["created_at"]),

@@ -131,7 +131,10 @@ def _send_file(api: Api, reader: _Reader, name: str, prefix: str, progress: Prog
             try:
                 accepted = _send_batch(api, reader.job.sketch, batch, f"{prefix}-{number}")
             except _Refused as refused:
-                raise refused.of_a_person() if are_gathered else refused from None
+                if not are_gathered or refused.line is None:
+                    raise
+                # The service names a person, and not which of their rows is bad.
+                raise _Refused(refused.line, f"of the person whose rows begin here, {refused}") from None
             sent.items += accepted
             sent.batches += 1
             sent.counted = progress.counted = "people" if batch.member == "users" else "events"
@@ -144,11 +147,6 @@ class _Refused(Failure):
     def __init__(self, line: int | None, reason: str) -> None:
         self.line = line
         super().__init__(reason)
-
-    def of_a_person(self) -> "_Refused":
-        """The same of a batch of people: the service names a person, and not which of their rows is bad."""
-        begin = "" if self.line is None else "of the person whose rows begin here, "
-        return _Refused(self.line, f"{begin}{self}")
 
 
 def _send_batch(api: Api, sketch: str, batch: Batch, idempotency_key: str) -> int:

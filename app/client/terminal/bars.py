@@ -69,7 +69,11 @@ def drawn(bar: Bar, scale: Scale, *, cut: int | None = None, style: Style = Styl
     start = scale.column(max(0, bar.low))
     whisker = _whisker(bar, scale, start, pen)
     end = style if bar.low == bar.high else Style.WHISKER
-    rest = _rest(scale.size, start + len(whisker), None if cut is None else scale.column(cut), pen)
+    used = start + len(whisker)
+    rest = " " * (scale.size - used)
+    if cut is not None and scale.column(cut) >= used:
+        mark = scale.column(cut) - used
+        rest = rest[:mark] + styled(pen.cut, Style.CUT) + rest[mark + 1 :]
     return styled(pen.full * start, style) + styled(whisker, end) + rest
 
 
@@ -87,12 +91,6 @@ def _whisker(bar: Bar, scale: Scale, start: int, pen: Ink) -> str:
     if start < middle < end:
         marks[middle - start] = pen.middle
     return "".join(marks)
-
-
-def _rest(size: int, used: int, cut: int | None, pen: Ink) -> str:
-    if cut is None or cut < used:
-        return " " * (size - used)
-    return " " * (cut - used) + styled(pen.cut, Style.CUT) + " " * (size - cut - 1)
 
 
 def axis(scale: Scale, marks: Iterable[int]) -> str:

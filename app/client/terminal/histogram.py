@@ -18,16 +18,13 @@ def histogram(snapshot: Mapping[str, Any], *, most: int | None = None) -> str:
     """The `most` largest counts as bars, with a title and a legend; a line says how many more there are."""
     bars = sorted(snapshot["histogram"], key=lambda bar: (-bar["count"], bar["key"]))
     shown = bars[: most or _MOST_ROWS]
-    lines = [styled(_title(snapshot, len(bars)), Style.STRONG), *_rows(shown, snapshot["parameters"]["threshold"])]
+    keys = f"{len(bars):,} key{'' if len(bars) == 1 else 's'}" if bars else "no key to show"
+    terms = f"ε = {snapshot['epsilon']}, δ = {snapshot['delta']}, {moment(snapshot['created_at'])}"
+    title = clean(f"{snapshot['sketch']}: {keys}, {snapshot['mechanism']}, {terms}")
+    lines = [styled(title, Style.STRONG), *_rows(shown, snapshot["parameters"]["threshold"])]
     if len(shown) < len(bars):
         lines.append(f"and {len(bars) - len(shown):,} more (--top {len(bars)} shows all)")
     return "\n".join([*lines, "", *legend(snapshot)])
-
-
-def _title(snapshot: Mapping[str, Any], number: int) -> str:
-    terms = f"ε = {snapshot['epsilon']}, δ = {snapshot['delta']}, {moment(snapshot['created_at'])}"
-    keys = f"{number:,} key{'' if number == 1 else 's'}" if number else "no key to show"
-    return clean(f"{snapshot['sketch']}: {keys}, {snapshot['mechanism']}, {terms}")
 
 
 def _rows(shown: list[dict[str, Any]], threshold: int) -> list[str]:
