@@ -114,7 +114,7 @@ class Mechanism(Generic[Covered]):
 
     def charge(self, asked: Cost) -> Cost:
         """What a ledger pays for a release at this cost: a pure mechanism needs no δ and pays none."""
-        return asked.without_delta() if self.is_pure else asked
+        return Cost(asked.epsilon_units, 0) if self.is_pure else asked
 
     def release(
         self, calibrated: Calibrated[Covered], sketch: Sketch, universe: Universe | None, noise: Noise

@@ -93,17 +93,13 @@ def write_further(session: Session, sketch_id: int, stored: bytes, over: bytes |
     rewritten = changed(stored, over)
     if rewritten is None:
         erase_further(session, sketch_id)
-        _insert(session, sketch_id, further(stored))
+        rows = [{"sketch_id": sketch_id, "number": number, "content": content} for number, content in further(stored)]
+        if rows:
+            session.connection().execute(insert(PartRow), rows)
     elif rewritten:
         values = [{"sketch": sketch_id, "which": number, "new_content": content} for number, content in rewritten]
         if session.connection().execute(_REWRITE, values).rowcount != len(values):
             raise RuntimeError("a part of a state is missing")
-
-
-def _insert(session: Session, sketch_id: int, parts: list[Part]) -> None:
-    rows = [{"sketch_id": sketch_id, "number": number, "content": content} for number, content in parts]
-    if rows:
-        session.connection().execute(insert(PartRow), rows)
 
 
 def erase_further(session: Session, sketch_id: int) -> None:

@@ -1,6 +1,6 @@
 """Stored releases, without their bars: those are in `bars.py`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Select, select
@@ -27,12 +27,11 @@ def read_digest(session: Session, snapshot_id: str) -> str | None:
     """The digest of what is stored; None where it is missing. A histogram may be large, so it is read row by row."""
     query = select(SnapshotRow, SketchRow.name).where(SnapshotRow.id == snapshot_id)
     found = session.execute(query.join(SketchRow, SketchRow.id == SnapshotRow.sketch_id)).one_or_none()
-    return None if found is None else _digest(found[0], found[1], _stored_bars(session, snapshot_id))
-
-
-def _stored_bars(session: Session, snapshot_id: str) -> Iterator[Bar]:
-    for number in bars.numbers(session, snapshot_id):
-        yield from bars.read(session, snapshot_id, number)
+    if found is None:
+        return None
+    row, sketch = found
+    numbers = bars.numbers(session, snapshot_id)
+    return _digest(row, sketch, (bar for number in numbers for bar in bars.read(session, snapshot_id, number)))
 
 
 def _digest(row: SnapshotRow, sketch: str, listed: Iterable[Bar]) -> str:

@@ -43,7 +43,8 @@ def _faults_of(session: Session, sketch: SketchOutline, told: Mapping[str, Entry
     if not told:
         return
     if sketch.ledger is None or sketch.ledger not in told:
-        yield f"its ledger is not the one that it was made with: {_place(min(told.values(), key=_age))} tells of it"
+        oldest = min(told.values(), key=lambda entry: entry.created_at)
+        yield f"its ledger is not the one that it was made with: {_place(oldest)} tells of it"
         return
     newest = told[sketch.ledger]
     said = newest.basis or {}
@@ -62,10 +63,6 @@ def _payer_faults(paid_by: set[str], told: Mapping[str, Entry], newest: Entry) -
     for name in sorted(paid_by & told.keys()):
         if told[name].created_at != newest.created_at:
             yield f"the newest entries about it differ: {_place(newest)}, and {_place(told[name])}"
-
-
-def _age(entry: Entry) -> str:
-    return entry.created_at
 
 
 def _place(entry: Entry) -> str:

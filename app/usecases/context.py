@@ -24,6 +24,8 @@ _MOST_REPORTS = 256
 
 @dataclass(frozen=True, slots=True)
 class Context:
+    """What `main.py` chose, for every use case of this process."""
+
     database: Database
     open_sketches: OpenSketches
     noise: Noise
@@ -49,4 +51,5 @@ class Context:
 
 
 def revoked() -> Unauthenticated:
+    """The refusal of a caller whose API key was revoked after the caller was recognised."""
     return Unauthenticated("The key is revoked. Send a valid one.")

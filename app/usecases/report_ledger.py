@@ -76,8 +76,11 @@ class _Counted:
     def numerical_epsilon(self, delta: float) -> str:
         """An ε of all releases together at this δ, rounded up: never more than the sum of theirs."""
         releases: Counter[Release] = Counter()
-        for alike, number in self._alike.items():
-            releases[_release(*alike)] += number
+        for (epsilon_units, delta_units, mechanism, parameters), number in self._alike.items():
+            # Gaussian noise by its ρ, everything else by its ε. The δ of Gaussian noise is all counted as threshold.
+            rho = None if parameters is None else rho_of_entry(mechanism, json.loads(parameters))
+            cost = epsilon_units / 10**9, delta_units / 10**18
+            releases[Release(*cost, rho=None if rho is None else float(rho))] += number
         composed = epsilon_of(releases, delta)
         with localcontext(CONTEXT):
             units = sum(epsilon_units * number for (epsilon_units, *_), number in self._alike.items())
@@ -99,9 +102,3 @@ def _report(record: LedgerRecord, holds: Proven, counted: _Counted, *, marked: b
         numerical_epsilon=counted.numerical_epsilon(float(holds.total.delta)) if counted.number else None,
         not_covered=NOT_COVERED if marked else None,
     )
-
-
-def _release(epsilon_units: int, delta_units: int, mechanism: str | None, parameters: str | None) -> Release:
-    """Gaussian noise by its ρ, everything else by its ε. The δ of Gaussian noise is all counted as threshold."""
-    rho = None if parameters is None else rho_of_entry(mechanism, json.loads(parameters))
-    return Release(epsilon_units / 10**9, delta_units / 10**18, rho=None if rho is None else float(rho))

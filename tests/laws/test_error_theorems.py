@@ -44,7 +44,7 @@ SOURCES = 3
 LONGEST = 40
 UNIVERSE = of_range(0, 11)
 COST = Cost.charged(epsilon="1", delta="0.01")
-PURE = COST.without_delta()
+PURE = Cost(COST.epsilon_units, 0)
 
 
 @dataclass(frozen=True)

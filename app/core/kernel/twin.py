@@ -30,31 +30,40 @@ class Batch:
 
     @property
     def events(self) -> int:
+        """What a receipt counts: here the counts of all items together."""
         return sum(count for _, count in self._pairs)
 
     @property
     def nbytes(self) -> int:
+        """About how much memory the lists take."""
         return 200 * len(self._pairs)
 
     def pairs(self) -> list[tuple[str, int]]:
+        """The key of each item, and its count."""
         return self._pairs
 
     def keys(self) -> list[list[str]]:
+        """The key of each item, alone in a list."""
         return [[key] for key, _ in self._pairs]
 
     def users(self) -> list[str | None]:
+        """Who is named in each item: a name, or None."""
         return self._users
 
     def unnamed(self, most: int) -> list[int]:
+        """The positions of the first items that name no user, at most `most` of them."""
         return _unnamed(self._users, most)
 
     def people(self, _multipliers: bytes) -> tuple[list[bytes], bytes]:
+        """Each user once, in order of first occurrence; and for each item the index of its user, as u32."""
         return _people(self._users)
 
     def counts(self) -> bytes:
+        """The count of each item, as u32: so much of a user's allowance it takes."""
         return _packed([count for _, count in self._pairs])
 
     def limited(self, granted: bytes) -> "Batch":
+        """The batch with these counts, as u32; without the items that are granted nothing."""
         counts = _unpacked(granted)
         kept = [at for at, count in enumerate(counts) if count]
         return Batch([(self._pairs[at][0], counts[at]) for at in kept], [self._users[at] for at in kept])
@@ -73,31 +82,40 @@ class Sets:
 
     @property
     def events(self) -> int:
+        """What a receipt counts: here people."""
         return len(self._keys)
 
     @property
     def nbytes(self) -> int:
+        """About how much memory the lists take."""
         return 200 * len(self._keys) + 150 * sum(map(len, self._keys))
 
     def keys(self) -> list[list[str]]:
+        """The keys that each person listed, repeated ones too."""
         return self._keys
 
     def kept(self) -> list[list[str]]:
+        """The keys of each person that count: the first `most_keys` different ones."""
         return [list(dict.fromkeys(keys))[: self.most_keys] for keys in self._keys]
 
     def users(self) -> list[str | None]:
+        """The name of each person, or None."""
         return self._users
 
     def unnamed(self, most: int) -> list[int]:
+        """The positions of the first people without a name, at most `most` of them."""
         return _unnamed(self._users, most)
 
     def people(self, _multipliers: bytes) -> tuple[list[bytes], bytes]:
+        """Each name once, in order of first occurrence; and for each person the index of their name, as u32."""
         return _people(self._users)
 
     def counts(self) -> bytes:
+        """One for each person, as u32: a set takes one of their allowance."""
         return _packed([1] * len(self._keys))
 
     def limited(self, granted: bytes) -> "Sets":
+        """The people who are granted anything, each with the whole set."""
         shares = zip(self._users, self._keys, _unpacked(granted), strict=True)
         return Sets([(user, keys) for user, keys, share in shares if share], self.most_keys)
 
@@ -138,6 +156,7 @@ class Fold:
         self._sketch = sketch
 
     def add(self, *batches: _Events | _People) -> None:
+        """Count these batches, one after the other."""
         for batch in batches:
             self._sketch = self._with(batch)
 
@@ -149,9 +168,11 @@ class Fold:
         return self._sketch.extended(batch.pairs())
 
     def state(self) -> bytes:
+        """The sketch as bytes from which another fold can go on."""
         return state.encode(self._sketch)
 
     def stored(self) -> bytes:
+        """The same sketch laid out as it is stored (`state.by_column`)."""
         return state.by_column(self.state())
 
     @property
@@ -182,16 +203,20 @@ class Allowances:
 
     @property
     def nbytes(self) -> int:
+        """About how much memory the dictionary takes."""
         return 150 * len(self._used)
 
     def learn(self, entries: bytes) -> None:
+        """Take over these entries. Of a person who is known already, the larger figure stays."""
         for fingerprint, used in _ENTRY.iter_unpack(entries):
             self._used[fingerprint] = max(used, self._used.get(fingerprint, 0))
 
     def entries(self) -> bytes:
+        """Everything that is known, as entries that `learn` takes."""
         return b"".join(_ENTRY.pack(fingerprint, used) for fingerprint, used in self._used.items())
 
     def grant(self, indexes: bytes, wanted: bytes, fingerprints: bytes, limit: int) -> tuple[bytes, bytes]:
+        """Use up allowances, item by item in order: what each is granted, as u32, and the entries that changed."""
         people = [one for (one,) in _FINGERPRINT.iter_unpack(fingerprints)]
         granted, changed = [], {}
         for index, want in zip(_unpacked(indexes), _unpacked(wanted), strict=True):

@@ -81,21 +81,27 @@ class Basic:
     spent_is_proven = True
 
     def limit(self, total: Budget) -> Price:
+        """The total itself."""
         return Price(total.epsilon_units, total.delta_units)
 
     def price(self, cost: Cost, rho: Fraction) -> Price:
+        """The cost itself, whatever its ρ."""
         return Price(cost.epsilon_units, cost.delta_units)
 
     def converted(self, total: Budget, price: Price) -> Budget:
+        """The price itself: it is counted in ε and δ."""
         return Budget(price.main, price.delta)
 
     def largest_epsilon(self, left: Price, cost: Cost) -> int:
+        """All of the ε that is left; 0 where the δ of the cost does not fit."""
         return left.main if cost.delta_units <= left.delta else 0
 
     def largest_rho(self, left: Price) -> Fraction | None:
+        """None: ρ is not counted here."""
         return None
 
     def rho(self, price: Price) -> str | None:
+        """None: nothing is counted in ρ here."""
         return None
 
 
@@ -133,9 +139,11 @@ class Zcdp:
         return isqrt(2 * left.main * _EPSILON**2 // _RHO) if cost.delta_units <= left.delta else 0
 
     def largest_rho(self, left: Price) -> Fraction | None:
+        """All of the ρ that is left."""
         return Fraction(left.main, _RHO)
 
     def rho(self, price: Price) -> str | None:
+        """The ρ of the price, as a decimal."""
         return decimal_string(price.main, RHO_DIGITS)
 
 

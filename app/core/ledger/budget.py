@@ -79,10 +79,6 @@ class Cost(_Amount):
         """The cost of a release of this (ε, δ), rounded up; InvalidNumber where it is out of range."""
         return cls._rounded(Decimal(epsilon), Decimal(delta), ROUND_CEILING)
 
-    def without_delta(self) -> "Cost":
-        """The same ε at δ = 0: what a pure mechanism costs."""
-        return Cost(self.epsilon_units, 0)
-
 
 @dataclass(frozen=True, slots=True)
 class Budget(_Amount):

@@ -131,7 +131,10 @@ def epsilon_of(releases: Iterable[Release] | Mapping[Release, int], delta: float
         return math.inf
     variance = sum(number * (r.epsilon**2 if r.rho is None else 2 * r.rho) for r, number in counted.items())
     tilt = math.sqrt(-2 * math.log(delta - infinite) / variance)  # the best, were the sum normal
-    step = _step(max(release.epsilon for release in counted), variance)
+    # A grid that is fine beside the spread of the sum, and coarse enough to stay small. The largest ε is a point of it:
+    # releases of one ε, the usual case, then need no rounding.
+    largest = max(release.epsilon for release in counted)
+    step = largest / math.ceil(largest / (max(12 * math.sqrt(variance), largest) / _CELLS))
     total: _Losses | None = None
     for release, number in counted.items():
         losses = _one(release, step, tilt).times(number)
@@ -139,12 +142,6 @@ def epsilon_of(releases: Iterable[Release] | Mapping[Release, int], delta: float
     assert total is not None  # noqa: S101  # counted is not empty
     relative, for_each = _ROUNDING
     return _epsilon_at(total, step, tilt, delta / (1 + relative + for_each * counted.total()))
-
-
-def _step(largest: float, variance: float) -> float:
-    """A grid that is fine beside the spread of the sum, and coarse enough to stay small."""
-    step = max(12 * math.sqrt(variance), largest) / _CELLS
-    return largest / math.ceil(largest / step)  # releases of one ε, the usual case, then need no rounding
 
 
 def _epsilon_at(losses: _Losses, step: float, tilt: float, delta: float) -> float:

@@ -21,15 +21,29 @@ class Line(Protocol):
     """What must be known of an entry of a ledger."""
 
     @property
-    def sequence(self) -> int: ...
+    def sequence(self) -> int:
+        """Its number in the ledger, from 1 on."""
+        ...
+
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """What the entry records: a release, a total that was set, or what costs nothing."""
+        ...
+
     @property
-    def epsilon_units(self) -> int: ...
+    def epsilon_units(self) -> int:
+        """The ε of the release, or of the total that was set."""
+        ...
+
     @property
-    def delta_units(self) -> int: ...
+    def delta_units(self) -> int:
+        """The δ of the release, or of the total that was set."""
+        ...
+
     @property
-    def price(self) -> int: ...
+    def price(self) -> int:
+        """What a release cost in the ledger's own currency, without its δ; 0 for every other entry."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

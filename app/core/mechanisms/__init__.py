@@ -11,13 +11,8 @@ from typing import Any
 
 from app.core.mechanism import Family, Mechanism
 
-
-def _found() -> tuple[Mechanism[Any], ...]:
-    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
-    return tuple(sorted((module.MECHANISM for module in modules), key=lambda found: (found.rank, found.name)))
-
-
-MECHANISMS = _found()
+_found: list[Mechanism[Any]] = [import_module(f"{__name__}.{each.name}").MECHANISM for each in iter_modules(__path__)]
+MECHANISMS = tuple(sorted(_found, key=lambda mechanism: (mechanism.rank, mechanism.name)))
 COUNTED_BY_RHO = tuple(mechanism.name for mechanism in MECHANISMS if mechanism.rho_of)  # the others by their ε
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
 from app.core.ledger.budget import Cost
-from app.core.mechanism import Calibrated, Mechanism, Question
+from app.core.mechanism import Calibrated, Mechanism
 from app.core.noise.samplers import Noise, laplace_scale, padded
 from app.core.noise.tails import CONTEXT, OUTWARD, draw_bound, draw_tail, lowest_threshold, product_above
 from app.core.sketches.stream import StreamSketch
@@ -103,10 +103,6 @@ def _amplification(cost: Cost) -> Decimal:
         return (epsilon - 1).exp() / epsilon * OUTWARD
 
 
-def _calibrated(question: Question) -> ReducedApprox:
-    return replace(calibrate(question.k, question.max_contributions, question.cost), sources=question.sources)
-
-
 MECHANISM: Mechanism[StreamSketch | SummedSketch] = Mechanism(
     name="reduced-approx",
     version=1,
@@ -117,5 +113,7 @@ MECHANISM: Mechanism[StreamSketch | SummedSketch] = Mechanism(
     needs_delta=True,
     needs_universe=False,
     is_pure=False,
-    calibrate=_calibrated,
+    calibrate=lambda question: replace(
+        calibrate(question.k, question.max_contributions, question.cost), sources=question.sources
+    ),
 )

@@ -54,16 +54,10 @@ def unbounded(bounded: Sampler) -> Sampler:
         draws = bounded(scale, size)
         if min(draws, default=0) > SMALLEST and max(draws, default=0) < LARGEST:
             return draws
-        return [_continued(draw, scale, bounded) for draw in draws]
+        outward = {LARGEST: 1, SMALLEST: -1}
+        return [draw + outward[draw] * _excess(scale, bounded) if draw in outward else draw for draw in draws]
 
     return sample
-
-
-def _continued(draw: int, scale: float, bounded: Sampler) -> int:
-    """The draw itself, or where it saturated, the draw and what it lies beyond."""
-    if draw == LARGEST:
-        return draw + _excess(scale, bounded)
-    return draw - _excess(scale, bounded) if draw == SMALLEST else draw
 
 
 def _excess(scale: float, bounded: Sampler) -> int:
@@ -88,12 +82,8 @@ def _laplace_in_64_bits(scale: float, size: int) -> list[int]:
     return draws
 
 
-_exact_laplace = unbounded(_laplace_in_64_bits)
-
-
-def discrete_laplace(scale: float, size: int) -> list[int]:
-    """Independent draws with Pr[j] proportional to exp(−|j|/scale), exactly, at any scale."""
-    return _exact_laplace(scale, size)
+# Independent draws with Pr[j] proportional to exp(−|j|/scale), exactly, at any scale
+discrete_laplace = unbounded(_laplace_in_64_bits)
 
 
 def discrete_gaussian(scale: float, size: int) -> list[int]:

@@ -39,7 +39,11 @@ class Order:
         words = _WORDS[whole].unpack(data.ljust(8 * whole, b"\0"))
         for_length, for_words = _multipliers(self.secret)
         total = for_length * len(data) + sum(map(mul, for_words, words))
-        return _mixed((total >> 64) & _64_BITS)
+        # Mixed by the finaliser of MurmurHash3, a bijection of 64 bits
+        mixed: int = (total >> 64) & _64_BITS
+        mixed = ((mixed ^ (mixed >> 33)) * 0xFF51AFD7ED558CCD) & _64_BITS
+        mixed = ((mixed ^ (mixed >> 33)) * 0xC4CEB9FE1A85EC53) & _64_BITS
+        return mixed ^ (mixed >> 33)
 
 
 @lru_cache(maxsize=256)
@@ -57,13 +61,6 @@ def _multipliers(secret: bytes) -> tuple[int, Sequence[int]]:
         int.from_bytes(raw[at : at + MULTIPLIER_BYTES], "little") for at in range(0, len(raw), MULTIPLIER_BYTES)
     )
     return first, others
-
-
-def _mixed(value: int) -> int:
-    """The finaliser of MurmurHash3, a bijection of 64 bits."""
-    value = ((value ^ (value >> 33)) * 0xFF51AFD7ED558CCD) & _64_BITS
-    value = ((value ^ (value >> 33)) * 0xC4CEB9FE1A85EC53) & _64_BITS
-    return value ^ (value >> 33)
 
 
 PLAIN = Order()

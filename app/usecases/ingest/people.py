@@ -82,8 +82,9 @@ class LockedRegister:
 
     def grant(self, submission: Submission) -> Batch:
         """Grant each person the first items, up to the allowance; the batch with what was granted."""
-        batch, people = submission.batch, submission.named_people()
-        limit = submission.rules.allowance
+        batch, people, limit = submission.batch, submission.people, submission.rules.allowance
+        if people is None:
+            raise RuntimeError("an enforced sketch was sent a batch without people")
         granted, changed = self._known.grant(people.indexes, batch.counts(), people.fingerprints, limit)
         self._changes.append(changed)
         return batch.limited(granted)

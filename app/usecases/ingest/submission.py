@@ -20,9 +20,3 @@ class Submission:
     api_key_id: str | None = None  # of the sender; None for the key that the environment gives
     people: People | None = None  # who is behind the items, where the sketch enforces allowances
     rules: Rules = EVENTS_OF_ANYBODY  # of the sketch, by which the batch was read
-
-    def named_people(self) -> People:
-        """Who is behind the items of a batch for a sketch that enforces allowances."""
-        if self.people is None:
-            raise RuntimeError("an enforced sketch was sent a batch without people")
-        return self.people

@@ -1,6 +1,6 @@
 """Count a group of submissions in one transaction, which locks the sketch's state and looks everything up."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 from app.core.errors import MAX_REPORTED, BadBatch, Refusal
 from app.core.kernel import Batch
 from app.core.sketches.universe import Universe
-from app.refusals import ChangedRules, Closed, Conflict, IdempotencyKeyReused, Unauthenticated, UnknownSketch
+from app.refusals import ChangedRules, Closed, Conflict, IdempotencyKeyReused, UnknownSketch
 from app.store import api_keys, claims, sketches, states
 from app.store.states import LockedState
-from app.usecases.context import Context
+from app.usecases.context import Context, revoked
 from app.usecases.ingest.open_sketch import OpenSketch, opened
 from app.usecases.ingest.people import LockedRegister
 from app.usecases.ingest.submission import Outcome, Submission
@@ -101,7 +101,10 @@ def count_in_transaction(context: Context, name: str, sketch: OpenSketch | None,
 
 def _refuse_some(session: Session, name: str, locked: LockedState | None, group: Group) -> None:
     """Settle those that are refused or were counted before, each for itself."""
-    group.refuse(_revoked(session, group.waiting().values()))
+    # Whether an API key was revoked is asked here, for all at once: senders are recognised from memory before.
+    senders = {one.api_key_id for one in group.waiting().values() if one.api_key_id}
+    gone = api_keys.revoked(session, senders) if senders else set()
+    group.refuse(lambda one: revoked() if one.api_key_id in gone else None)
     group.refuse(lambda one: _outdated(one, locked))
     universe = sketches.get(session, name).parameters.universe if locked is None or locked.has_universe else None
     group.refuse(lambda one: _foreign(one.batch, universe))
@@ -149,13 +152,6 @@ def _repeated(claim: claims.Claim, earlier_fingerprint: bytes) -> Outcome:
     except IdempotencyKeyReused as refusal:
         return refusal
     return None
-
-
-def _revoked(session: Session, submissions: Collection[Submission]) -> Callable[[Submission], Refusal | None]:
-    """Whether an API key was revoked is asked here, for all at once: senders are recognised from memory before."""
-    senders = {one.api_key_id for one in submissions if one.api_key_id}
-    revoked = api_keys.revoked(session, senders) if senders else set()
-    return lambda one: Unauthenticated("The key is revoked. Send a valid one.") if one.api_key_id in revoked else None
 
 
 def _outdated(one: Submission, locked: LockedState | None) -> Refusal | None:
