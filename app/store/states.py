@@ -95,9 +95,12 @@ def token(session: Session, sketch_id: int) -> int | None:
     return found
 
 
-def version_of(session: Session, token: int, stored: bytes) -> Version:
-    """The version that these bytes are, which were read together with the token."""
-    return Version(token, parts.remembered(stored, session.get_bind().dialect))
+def read_locked(session: Session, locked: LockedState) -> tuple[bytes, Version]:
+    """The bytes of a locked state as they are stored, and which version they are."""
+    stored = parts.read(session, locked.sketch_id)
+    if stored is None:
+        raise RuntimeError("a state that is locked is gone")
+    return stored, Version(locked.token, parts.remembered(stored, session.get_bind().dialect))
 
 
 def write(session: Session, sketch_id: int, stored: bytes, *, over: Version | None) -> Version:

@@ -40,9 +40,7 @@ class OpenSketch:
 
 def opened(session: Session, locked: LockedState) -> OpenSketch | None:
     """The sketch of a locked state, read from the database; None for a sum, which takes no batches."""
-    stored = states.read(session, locked.sketch_id)
-    if stored is None:
-        raise RuntimeError("a state that is locked is gone")
+    stored, version = states.read_locked(session, locked)
     try:
         now = state.by_slot(stored)
         if state.family(now) is SummedSketch:
@@ -50,6 +48,5 @@ def opened(session: Session, locked: LockedState) -> OpenSketch | None:
         fold = Fold(now)
     except (BadState, ValueError) as error:  # not the sender's doing
         raise RuntimeError("the stored state of a sketch is damaged") from error
-    version = states.version_of(session, locked.token, stored)
     plain = not locked.has_universe and locked.register_id is None
     return OpenSketch(locked.sketch_id, fold, version, locked.rules, plain=plain, alone=True)
