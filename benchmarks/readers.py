@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from app.core.histogram import Bar, ErrorBound, Snapshot
-from app.store import bars, sketches, snapshots
+from app.store import sketches, snapshots
 from app.store.database import Database
 from benchmarks import servers
 from benchmarks.servers import POSTGRESQL, SQLITE, Server
@@ -80,8 +80,7 @@ def _insert(url: str) -> float:
     try:
         started = time.perf_counter()
         with database.writing() as session:
-            snapshots.add(session, snapshot, sketches.get(session, _SKETCH).id)
-            bars.add(session, list(bars.rows(snapshot.id, largest)))
+            snapshots.add(session, snapshot, largest, sketches.get_id(session, _SKETCH))
         return time.perf_counter() - started
     finally:
         database.close()
