@@ -117,21 +117,6 @@ def build_context(settings: Settings, noise: Noise = SYSTEM_NOISE) -> Context:
 
 def create_app(settings: Settings, context: Context) -> Service:
     """The service as an ASGI app: its routes, behind its edge."""
-    intake = Intake(context, Admission(settings.max_waiting_bytes), settings.max_body_bytes)
-    limits = Limits(
-        requests_per_minute=settings.requests_per_minute,
-        failures_per_minute=settings.failures_per_minute,
-        max_releases=settings.max_releases,
-    )
-
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        sweeping = asyncio.create_task(_sweep(context.open_sketches))
-        yield
-        sweeping.cancel()
-        intake.close()
-        context.database.close()
-
     app = Service(
         title="Discreet",
         version=__version__,
@@ -141,25 +126,44 @@ def create_app(settings: Settings, context: Context) -> Service:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # it would answer with a host name that the client chose
-        lifespan=lifespan,
+        lifespan=_lifespan,
         exception_handlers=errors.HANDLERS,
         generate_unique_id_function=lambda route: route.name,
         telemetry=_NO_TELEMETRY,  # type: ignore[arg-type]  # it would export request bodies
     )
-    app.context = context
-    app.callers = Callers(context)
-    app.intake = intake
-    app.limits = limits
-    app.readers = Readers(settings.max_readers)
-    quick_routes = [route for route in events.router.routes if isinstance(route, APIRoute)]
-    dispatch = Dispatch(app, super(Service, app).__call__, quick_routes)
-    app.edge = Guard(dispatch, limits, Deadline(settings.body_seconds))
+    _equip(app, settings, context)
     routers = [module.router for module in (ledgers, sketches, events, snapshots, keys, operations)]
     for router in routers:
         app.include_router(router)
     app.all_routes = [route for router in routers for route in router.routes]
     operations.mount_files(app)
     return app
+
+
+def _equip(app: Service, settings: Settings, context: Context) -> None:
+    """Give the app what its routes ask for, and its edge."""
+    app.context = context
+    app.callers = Callers(context)
+    app.intake = Intake(context, Admission(settings.max_waiting_bytes), settings.max_body_bytes)
+    app.limits = Limits(
+        requests_per_minute=settings.requests_per_minute,
+        failures_per_minute=settings.failures_per_minute,
+        max_releases=settings.max_releases,
+    )
+    app.readers = Readers(settings.max_readers)
+    quick_routes = [route for route in events.router.routes if isinstance(route, APIRoute)]
+    dispatch = Dispatch(app, super(Service, app).__call__, quick_routes)
+    app.edge = Guard(dispatch, app.limits, Deadline(settings.body_seconds))
+
+
+@asynccontextmanager
+async def _lifespan(app: Service) -> AsyncIterator[None]:
+    """From the start of a worker to its end, after the last request was answered."""
+    sweeping = asyncio.create_task(_sweep(app.context.open_sketches))
+    yield
+    sweeping.cancel()
+    app.intake.close()
+    app.context.database.close()
 
 
 async def _sweep(open_sketches: OpenSketches) -> None:
