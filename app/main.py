@@ -1,4 +1,4 @@
-"""Wires settings, database, noise, clock, routes and error table. Only this module and `cli.py` see everything."""
+"""Wires settings, database, noise, clock, routes and edge. Only this module, `cli.py` and the doctor see everything."""
 
 import asyncio
 import logging

@@ -60,7 +60,7 @@ class Intake:
         self._known_rules: Recent[str, Rules] = Recent(_MOST_KNOWN)  # by sketch
 
     async def count(self, caller: Principal, sketch: str, upload: Upload, idempotency_key: str | None) -> int:
-        """Count a batch; how many items it had. Returns after the commit."""
+        """Count a batch; how many events, or people, it had. Returns after the commit."""
         if self._known_rules.find(sketch) is None:
             await self._learn_rules(sketch)  # a sketch that is not there needs no body
         with self.admission.enter() as admitted:
@@ -88,7 +88,8 @@ class Intake:
             batch = scan_events(*sent.form, sent.content, max_items=self.context.max_items) if scanned else None
             decode = partial(self._submission, rules, sent, admitted, batch, scanner_gave_up=scanned)
             content_type, encoding = sent.form
-            grows = encoding or "apache" in content_type  # decompressed, or read by a library that is slow to import
+            # What is decompressed, or read by a library that is slow to import, is handed to a thread however short.
+            grows = encoding or "apache" in content_type.lower()
             small = len(sent.content) <= _READ_AT_ONCE_BYTES and not grows
             at_once = batch is not None or small
             submission = decode() if at_once else await self.turns.run(sent.caller.key_id, decode)

@@ -57,6 +57,6 @@ def _fault_of(session: Session, sketch: SketchOutline) -> str | None:
 
 def _register_faults(session: Session) -> Iterator[tuple[str, str]]:
     for register in sorted(allowances.read_all(session), key=lambda register: register.name):
-        if register.dropped and allowances.has_open_sketches(session, register.id):
+        if register.dropped and allowances.takes_events(session, register.id):
             yield register.name, "its people were forgotten, and a sketch of it still takes events"
         yield from ((register.name, fault) for fault in allowances.faults(session, register))

@@ -42,37 +42,36 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 class Guard:
     """The edge of the service: every request of every route passes it, and so does every answer."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, deadline: Deadline) -> None:
-        """`deadline` is for bodies."""
+    def __init__(self, app: ASGIApp, limits: Limits, body_deadline: Deadline) -> None:
         self.app = app
         self.limits = limits
-        self.deadline = deadline
+        self.body_deadline = body_deadline
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         started = time.perf_counter()
-        head = _read(scope["headers"])
+        head = _head_of(scope["headers"])
         status, presented, fault = 0, b"", ""
 
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*_with_safe(message["headers"]), (b"x-request-id", head.request_id)]
+                message["headers"] = [*_with_safe_headers(message["headers"]), (b"x-request-id", head.request_id)]
             await send(message)
 
         try:
             presented = self.limits.admit(head.authorization, scope.get("client"))
-            await self.app(scope, Body(receive, head.content_length, self.deadline), sending)
+            await self.app(scope, Body(receive, head.content_length, self.body_deadline), sending)
         except Refusal as refusal:
             await refused(refusal)(scope, receive, sending)
         except ClientDisconnect:
             pass  # in the middle of its body: there is nobody to answer
         except Exception as error:  # the traceback may quote events, so it stops here
-            fault = f"{type(error).__name__} at {_place(error)}"
-            if status:
+            fault = f"{type(error).__name__} at {_where_raised(error)}"
+            if status:  # the head of the answer is sent: only closing is left
                 raise ConnectionError("the answer broke off") from None
             answer = problem(
                 500,
@@ -104,7 +103,7 @@ class _Head(NamedTuple):
     content_length: bytes
 
 
-def _read(headers: list[tuple[bytes, bytes]]) -> _Head:
+def _head_of(headers: list[tuple[bytes, bytes]]) -> _Head:
     request_id = authorization = content_length = b""
     for name, value in headers:
         if name == b"authorization":
@@ -117,7 +116,7 @@ def _read(headers: list[tuple[bytes, bytes]]) -> _Head:
     return _Head(request_id, authorization, content_length)
 
 
-def _with_safe(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def _with_safe_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     given = {name for name, _ in headers}
     if given.isdisjoint(_SAFE_NAMES):
         return [*headers, *_SAFE]
@@ -148,7 +147,7 @@ def _note(scope: Scope, request_id: bytes, status: int, fault: str, started: flo
         log.debug("answered" if status else "broken off by the client", extra=told)
 
 
-def _place(error: Exception) -> str:
+def _where_raised(error: Exception) -> str:
     trace: TracebackType | None = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -153,7 +153,7 @@ def _has_hole(rows: Sequence[tuple[int, int]]) -> bool:
     )
 
 
-def has_open_sketches(session: Session, register_id: int) -> bool:
+def takes_events(session: Session, register_id: int) -> bool:
     """Whether a sketch of the register still takes events."""
     query = select(SketchRow.id).where(
         SketchRow.register_id == register_id, SketchRow.closed_at.is_(None), SketchRow.deleted_at.is_(None)

@@ -39,10 +39,12 @@ def page(session: Session, after: str, limit: int) -> list[ApiKeyRecord]:
     return _read(session, select(KeyRow).where(KeyRow.id > after).order_by(KeyRow.id).limit(limit))
 
 
-def hold_valid(session: Session, api_key_id: str) -> bool:
-    """Whether the API key is valid; then it stays so until the commit, because whoever revokes it waits for us."""
-    query = select(KeyRow.id).where(KeyRow.id == api_key_id, KeyRow.revoked_at.is_(None)).with_for_update(read=True)
-    return session.connection().execute(query).first() is not None
+def hold_valid(session: Session, api_key_ids: Collection[str]) -> bool:
+    """Whether all of the API keys are valid; then they stay so until the commit, because whoever revokes one waits for
+    us."""
+    valid = select(KeyRow.id).where(KeyRow.id.in_(api_key_ids), KeyRow.revoked_at.is_(None)).order_by(KeyRow.id)
+    held = session.connection().execute(valid.with_for_update(read=True)).all()
+    return len(held) == len(api_key_ids)
 
 
 def lock(session: Session, api_key_ids: Collection[str]) -> dict[str, ApiKeyRecord]:

@@ -21,14 +21,14 @@ from app.store.tables import RequestRow
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a request stakes under its idempotency key: `key` tells which request it is, `fingerprint` what it asks.
+    """What a request stakes under its idempotency key: `key` tells which request it is, `digest` what it asks.
 
     The secret is in neither the database nor another caller's hands. So a dump of the database gives no way to
     test a guess about a batch, and neither does sending the guess under somebody else's idempotency key.
     """
 
     key: bytes
-    fingerprint: bytes
+    digest: bytes
 
     @classmethod
     def of(cls, *, secret: str, operation: str, target: str, key: str, content: bytes) -> Self:
@@ -56,7 +56,7 @@ def stake(session: Session, claim: Claim, now: datetime) -> Staked | None:
 
     A second request with this idempotency key waits here for the first.
     """
-    values = {"claim": claim.key, "fingerprint": claim.fingerprint, "created_at": now}
+    values = {"claim": claim.key, "fingerprint": claim.digest, "created_at": now}
     if insert_if_absent(session, RequestRow, values):
         return None
     earlier = find(session, claim)
@@ -72,26 +72,26 @@ def find(session: Session, claim: Claim) -> Staked | None:
     earlier = session.connection().execute(query).one_or_none()
     if earlier is None:
         return None
-    fingerprint, snapshot_id = earlier
-    require_same(claim, fingerprint)
+    digest, snapshot_id = earlier
+    require_same(claim, digest)
     return Staked(snapshot_id)
 
 
-def require_same(claim: Claim, earlier_fingerprint: bytes) -> None:
+def require_same(claim: Claim, earlier_digest: bytes) -> None:
     """IdempotencyKeyReused where the earlier request under the same idempotency key was another one."""
-    if not compare_digest(earlier_fingerprint, claim.fingerprint):
+    if not compare_digest(earlier_digest, claim.digest):
         raise IdempotencyKeyReused("Send a retry exactly as the first request was, or use a new Idempotency-Key.")
 
 
-def fingerprints(session: Session, claims: Collection[Claim]) -> dict[bytes, bytes]:
+def digests(session: Session, claims: Collection[Claim]) -> dict[bytes, bytes]:
     """What was asked before under the keys of these claims: the fingerprints of those that were staked."""
     query = select(RequestRow.claim, RequestRow.fingerprint).where(RequestRow.claim.in_([one.key for one in claims]))
-    return {key: fingerprint for key, fingerprint in session.connection().execute(query)}  # noqa: C416
+    return {key: digest for key, digest in session.connection().execute(query)}  # noqa: C416
 
 
 def add(session: Session, claims: Sequence[Claim], now: datetime) -> None:
     """Stake new claims. The caller holds the lock under which alone such claims are staked."""
-    rows = [{"claim": one.key, "fingerprint": one.fingerprint, "created_at": now} for one in claims]
+    rows = [{"claim": one.key, "fingerprint": one.digest, "created_at": now} for one in claims]
     session.connection().execute(insert(RequestRow), rows)
 
 

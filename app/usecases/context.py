@@ -46,7 +46,7 @@ class Context:
         """
         with self.database.writing() as session:
             yield session
-            if key_id is not None and not api_keys.hold_valid(session, key_id):
+            if key_id is not None and not api_keys.hold_valid(session, {key_id}):
                 raise revoked()
 
 

@@ -154,5 +154,5 @@ def _forget_people(context: Context, session: Session, sketch: SketchRecord) -> 
     """Once no sketch of the register takes events, nobody needs to know who sent them."""
     if sketch.register_id is not None:
         allowances.lock(session, sketch.register_id)
-        if not allowances.has_open_sketches(session, sketch.register_id):
+        if not allowances.takes_events(session, sketch.register_id):
             allowances.drop(session, sketch.register_id, context.now())

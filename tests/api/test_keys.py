@@ -1,7 +1,7 @@
 """Who may do what."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import httpx2
@@ -211,8 +211,8 @@ def test_a_revocation_waits_for_a_release_that_has_asked_for_its_key(
     revoking = threading.Thread(target=revoke_key, args=(context, made["id"]))
     hold_valid, still_waiting = api_keys.hold_valid, []
 
-    def hold_while_revoked(session: Session, key_id: str) -> bool:
-        valid = hold_valid(session, key_id)
+    def hold_while_revoked(session: Session, key_ids: Collection[str]) -> bool:
+        valid = hold_valid(session, key_ids)
         revoking.start()
         revoking.join(timeout=0.5)
         still_waiting.append(revoking.is_alive())

@@ -97,6 +97,17 @@ def test_opendp_has_one_door() -> None:
     assert [name(path) for path in MODULES if "opendp" in outside(path.read_text())] == ["core/noise/samplers.py"]
 
 
+def test_only_main_chooses_the_noise() -> None:
+    """And no request, setting or other module can put seeded noise in its place."""
+    named = [name(path) for path in MODULES if "SYSTEM_NOISE" in path.read_text()]
+    assert named == ["core/noise/samplers.py", "main.py"]
+    seeded = {"random", "numpy.random"}
+    found = {
+        name(path) for path in MODULES if any(each.startswith(tuple(seeded)) for each in imported(path.read_text()))
+    }
+    assert found == {"client/demo_shop.py"}  # the demo's made-up visitors
+
+
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_a_module_opens_with_a_docstring(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text()))

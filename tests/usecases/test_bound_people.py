@@ -22,13 +22,14 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, event, insert, select, update
+from sqlalchemy.orm import Session
 
 from app.core.kernel import batch_of, sets_of
 from app.core.ledger.budget import Budget
 from app.core.people import Enforcement, Unit
 from app.core.sketches.parameters import Contributions, SketchParameters
 from app.main import build_context
-from app.refusals import Unavailable, WrongUserKey
+from app.refusals import Unauthenticated, Unavailable, WrongUserKey
 from app.settings import Settings
 from app.store import allowances, open_sketches
 from app.store.claims import Claim
@@ -41,6 +42,7 @@ from app.usecases.context import Context
 from app.usecases.ingest.count import count_submissions
 from app.usecases.ingest.people import rules_of
 from app.usecases.ingest.submission import Outcome, Submission
+from app.usecases.manage_api_keys import create_key, revoke_key
 from app.usecases.manage_ledgers import create_ledger
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, close_sketch, create_sketch
 from app.usecases.merge_sketches import merge_sketches
@@ -539,6 +541,30 @@ def test_two_merges_that_make_targets_of_one_ledger_at_once_queue(
         done = [threads.submit(merge_sketches, context, f"copy-{name}", [name], "compact") for name in ("one", "two")]
         assert [one.result(60).closed_at for one in done] == [None, None]
     assert [books.counters(context.database, f"copy-{name}") for name in ("one", "two")] == [{"one": 3}, {"two": 2}]
+
+
+def test_an_api_key_that_is_revoked_while_a_register_is_waited_for_counts_nothing(
+    context: Context, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others of its group are counted, once, and use their allowances once."""
+    if settings.database_url.startswith("sqlite"):
+        pytest.skip("SQLite has one writer, who cannot be revoking meanwhile")
+    _create(context, m=3)
+    good, bad = (create_key(context, name, ["ingest"], "*").key.id for name in ("good", "bad"))
+    lock, waits = allowances.lock, [bad]
+
+    def wait(session: Session, register_id: int) -> allowances.HeldRegister:
+        if waits:
+            revoke_key(context, waits.pop())
+        return lock(session, register_id)
+
+    first, second = _events(context, [("u", "a", 2)]), _events(context, [("v", "b", 2)])
+    together = [replace(first, api_key_id=bad), replace(second, api_key_id=good), first]
+    monkeypatch.setattr(allowances, "lock", wait)
+    assert _kinds(count_submissions(context, "views", together)) == [Unauthenticated, None, None]
+    assert books.counters(context.database) == {"a": 2, "b": 2}
+    assert count_submissions(context, "views", [first, second]) == [None] * 2
+    assert books.counters(context.database) == {"a": 3, "b": 3}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from app.core.errors import Refusal
 from app.usecases.context import Context
 from app.usecases.ingest.fast_path import commit_if_unchanged, fold_ahead
 from app.usecases.ingest.submission import Outcome, Submission
-from app.usecases.ingest.transaction import Group, count_in_transaction
+from app.usecases.ingest.transaction import Group, RevokedMeanwhile, count_in_transaction
 
 
 class Queue(Protocol):
@@ -37,11 +37,12 @@ def count_submissions(
         if sketch is not None and commit_if_unchanged(context, name, sketch, submissions):
             return [None] * len(submissions)
         return count_in_transaction(context, name, sketch, group)
-    except Refusal as refusal:  # of all of them alike: no such sketch, or no database
+    except RevokedMeanwhile:
+        return count_submissions(context, name, list(group))
+    except Refusal as refusal:  # of the whole group: no such sketch, or no database
         return [refusal] * len(group)
     except Exception as fault:
         if len(group) == 1:
             return [fault]
-    return [
-        outcome for one in group for outcome in count_submissions(context, name, [one])
-    ]  # the fault is one submission's alone
+    # One submission is at fault: each is counted alone, to find out which.
+    return [outcome for one in group for outcome in count_submissions(context, name, [one])]

@@ -17,11 +17,12 @@ from app.usecases.ingest.submission import Submission
 def fold_ahead(sketch: OpenSketch | None, submissions: Sequence[Submission]) -> OpenSketch | None:
     """Fold all the submissions into an open sketch, before any lock is taken.
 
-    None of them where that would be in vain: somebody's allowance decides what counts, the sketch has other rules than
-    those by which a batch was read, or other processes write to it too. Gives back None where no sketch is open, or
-    where a batch cannot be folded: the transaction will meet that fault again, and find out whose it is.
+    Folds nothing, and gives back the sketch as it is, where that would be in vain: somebody's allowance decides what
+    counts, the sketch has other rules than those by which a batch was read, or other processes write to it too. Gives
+    back no sketch where none is open, or where a batch cannot be folded: the transaction will meet that fault again,
+    and find out whose it is.
     """
-    if sketch is None or not sketch.alone:
+    if sketch is None or not sketch.sole_writer:
         return sketch
     if any(one.people is not None or one.rules != sketch.rules for one in submissions):
         return sketch

@@ -22,10 +22,10 @@ class OpenSketch:
 
     sketch_id: int
     fold: Fold
-    version: Version  # of what is stored; the fold is this, and the first `ahead` submissions of a group
+    version: Version  # of what is stored; `fold` holds that, and the first `ahead` submissions of a group
     rules: Rules
     plain: bool  # takes any event key, of anybody: nothing has to be looked up for each item
-    alone: bool  # no other process wrote to the sketch when this one last did
+    sole_writer: bool  # no other process wrote to the sketch when this one last did
     ahead: int = 0
 
     @property
@@ -49,4 +49,4 @@ def opened(session: Session, locked: LockedState) -> OpenSketch | None:
     except (BadState, ValueError) as error:  # not the sender's doing
         raise RuntimeError("the stored state of a sketch is damaged") from error
     plain = not locked.has_universe and locked.register_id is None
-    return OpenSketch(locked.sketch_id, fold, version, locked.rules, plain=plain, alone=True)
+    return OpenSketch(locked.sketch_id, fold, version, locked.rules, plain=plain, sole_writer=True)

@@ -24,7 +24,7 @@ def create_register(context: Context, session: Session, name: str) -> int:
 
 
 def rules_of(context: Context, name: str) -> Rules:
-    """By which rules the batches of a sketch are read, deleted or not.
+    """By which rules the batches of a sketch are read. It may be deleted: retries are still answered.
 
     They are public, and fixed when the sketch was made. They may be remembered: the transaction that counts a batch
     checks that the sketch still has them.

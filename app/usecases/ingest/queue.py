@@ -5,8 +5,8 @@ and other processes, go on. A submission is answered after the commit that holds
 `Admission`, which admits bodies.
 
 Submissions of a sketch are counted in the order in which their bodies were complete. A place in the queue is taken
-then, before the body is decoded. A large body is decoded in another thread and takes longer. If it lost its place, one
-person more, who makes a body just large enough for that, would move it behind those of others.
+then, before the body is decoded: a large body is decoded in another thread and takes longer. If that cost it its place,
+one event more, which makes a body just large enough, would change the order of everybody's events.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class _Line:
         self.name = name
         self.unanswered = 0  # for the event loop's thread alone
         self._places: deque[Place] = deque()
-        self._called = False
+        self._has_thread = False
         self._lock = Lock()
 
     def enter(self, place: Place) -> None:
@@ -81,14 +81,14 @@ class _Line:
         return taken
 
     def dismiss(self) -> bool:
-        """Let the thread go if nobody is ready; whether it may."""
+        """Release the thread if nobody is ready; whether it was released."""
         with self._lock:
-            self._called = self._is_ready()
-            return not self._called
+            self._has_thread = self._is_ready()
+            return not self._has_thread
 
     def _must_call(self) -> bool:
-        must = not self._called and self._is_ready()
-        self._called = self._called or must
+        must = not self._has_thread and self._is_ready()
+        self._has_thread = self._has_thread or must
         return must
 
     def _is_ready(self) -> bool:
@@ -118,7 +118,7 @@ class Queues:
         self._context = context
         self._lines: dict[str, _Line] = {}  # of sketches that are being written to
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="commit")
-        self._uncommenced: set[_Line] = set()  # those that wait for a thread
+        self._without_thread: set[_Line] = set()  # those that wait for one
 
     def enter(self, name: str) -> Place:
         """Take the last place in the queue of a sketch."""
@@ -150,20 +150,20 @@ class Queues:
 
     def _submit(self, loop: asyncio.AbstractEventLoop, line: _Line) -> bool:
         """Call a thread for the line; False where there is none."""
-        self._uncommenced.add(line)
+        self._without_thread.add(line)
         try:
             self._threads.submit(self._run, loop, line)
         except Exception:
-            self._uncommenced.discard(line)  # though it may come after all, and find nobody
+            self._without_thread.discard(line)  # the pool may have queued it before it raised; it finds nobody then
             return False
         return True
 
     def _run(self, loop: asyncio.AbstractEventLoop, line: _Line) -> None:
         """In a thread: count who is ready, until nobody is, or until another sketch waits for a thread."""
-        self._uncommenced.discard(line)
+        self._without_thread.discard(line)
         while True:
             self._count(loop, line)
-            if line.dismiss() or (self._uncommenced and self._submit(loop, line)):
+            if line.dismiss() or (self._without_thread and self._submit(loop, line)):
                 return
 
     def _count(self, loop: asyncio.AbstractEventLoop, line: _Line) -> None:

@@ -8,7 +8,7 @@ from app.store.claims import Claim
 
 EVENTS_OF_ANYBODY = Rules("event", 1)
 
-Outcome = Exception | None  # None: counted now, or by the request of which this is a retry
+Outcome = Exception | None  # None: it is counted, now or before by the request that it repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,6 @@ class Submission:
 
     batch: Batch
     claim: Claim | None = None  # makes a retry safe
-    api_key_id: str | None = None  # of the sender; None for the key that the environment gives
+    api_key_id: str | None = None  # of the sender; None for the one that the environment gives
     people: People | None = None  # who is behind the items, where the sketch enforces allowances
     rules: Rules = EVENTS_OF_ANYBODY  # of the sketch, by which the batch was read

@@ -24,6 +24,10 @@ class _Queue(Protocol):
     def take(self) -> Sequence[Submission]: ...
 
 
+class RevokedMeanwhile(Exception):
+    """The API key of a sender was revoked while the transaction waited for a register. Nothing was committed."""
+
+
 class Group:
     """Submissions that share a commit: those that wait to be counted, and what became of the others."""
 
@@ -61,13 +65,13 @@ class Group:
         """Settle those whose claim was staked before, by an earlier commit or by an earlier place in this group."""
         waiting = self.waiting()
         asked = [one.claim for one in waiting.values() if one.claim]
-        earlier = claims.fingerprints(session, asked) if asked else {}
+        earlier = claims.digests(session, asked) if asked else {}
         for at, one in waiting.items():
             if one.claim is None:
                 continue
             if one.claim.key in earlier:
                 self._settled[at] = _repeated(one.claim, earlier[one.claim.key])
-            earlier.setdefault(one.claim.key, one.claim.fingerprint)
+            earlier.setdefault(one.claim.key, one.claim.digest)
 
     def stake_claims(self, session: Session, now: datetime) -> None:
         """Write the claims of those that will be counted."""
@@ -92,6 +96,9 @@ def count_in_transaction(context: Context, name: str, sketch: OpenSketch | None,
             return group.outcomes()
         group.stake_claims(session, context.now())
         register = _store(context, session, locked, current, group)
+        senders = _senders(group)
+        if register and senders and not api_keys.hold_valid(session, senders):
+            raise RevokedMeanwhile
     with suppress(Exception):  # the group is committed: a fault must not lead to another try
         context.open_sketches.put(name, current)
         if register:
@@ -102,7 +109,7 @@ def count_in_transaction(context: Context, name: str, sketch: OpenSketch | None,
 def _refuse_some(session: Session, name: str, locked: LockedState | None, group: Group) -> None:
     """Settle those that are refused or were counted before, each for itself."""
     # Whether an API key was revoked is asked here, for all at once: senders are recognised from memory before.
-    senders = {one.api_key_id for one in group.waiting().values() if one.api_key_id}
+    senders = _senders(group)
     gone = api_keys.revoked(session, senders) if senders else set()
     group.refuse(lambda one: revoked() if one.api_key_id in gone else None)
     group.refuse(lambda one: _outdated(one, locked))
@@ -111,16 +118,21 @@ def _refuse_some(session: Session, name: str, locked: LockedState | None, group:
     group.answer_retries(session)
 
 
+def _senders(group: Group) -> set[str]:
+    """The API keys of those who wait to be counted."""
+    return {one.api_key_id for one in group.waiting().values() if one.api_key_id}
+
+
 def _current(session: Session, locked: LockedState, sketch: OpenSketch | None, group: Group) -> OpenSketch | None:
     """The sketch as the database has it, perhaps with the group's first submissions; None for a sum."""
     if sketch is not None and sketch.version.token == locked.token:
         waiting = group.waiting()
         if all(at in waiting for at in range(sketch.ahead)) and (locked.register_id is None or not sketch.ahead):
-            sketch.alone = True
+            sketch.sole_writer = True
             return sketch
     read = opened(session, locked)
     if read is not None:
-        read.alone = sketch is None or sketch.version.token == locked.token
+        read.sole_writer = sketch is None or sketch.version.token == locked.token
     return read
 
 
@@ -145,10 +157,10 @@ def _store(
     return register
 
 
-def _repeated(claim: claims.Claim, earlier_fingerprint: bytes) -> Outcome:
+def _repeated(claim: claims.Claim, earlier_digest: bytes) -> Outcome:
     """What a retry is answered: the same as the first request, or why it is not a retry."""
     try:
-        claims.require_same(claim, earlier_fingerprint)
+        claims.require_same(claim, earlier_digest)
     except IdempotencyKeyReused as refusal:
         return refusal
     return None
