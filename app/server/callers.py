@@ -1,5 +1,6 @@
 """Who calls: every route recognises its caller here, by the API key in the head of the request."""
 
+import asyncio
 import time
 from hashlib import sha256
 
@@ -23,21 +24,41 @@ class Callers:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._recent: Recent[bytes, tuple[Principal, float]] = Recent(_MOST_RECENT)  # by hash of the secret
+        self._asked: dict[bytes, asyncio.Task[Principal]] = {}  # those whom the database is being asked about
 
     async def recognise(self, scope: Scope, *, checked_again: bool = False) -> Principal:
         """The caller of a request, or Unauthenticated.
 
         `checked_again`: the request's own transaction will ask whether the API key was revoked. Then a caller who was
-        recognised a moment ago is believed, so that a stream of small batches does not ask the database each time.
+        recognised a moment ago is believed, so that a stream of small batches does not ask the database each time; and
+        requests that come while the database is being asked wait for that answer.
         """
         secret = _bearer(scope)
-        hashed = sha256(secret.encode()).digest()  # so that the time of a search tells nothing of a secret
-        caller, until = (self._recent.find(hashed) if checked_again else None) or (None, 0.0)
-        if caller is None or until < time.monotonic():
+        if checked_again:
+            hashed = sha256(secret.encode()).digest()  # so that the time of a search tells nothing of a secret
+            caller, until = self._recent.find(hashed) or (None, 0.0)
+            if caller is None or until < time.monotonic():
+                caller = await self._ask_once(hashed, secret)
+        else:
             caller = await run_sync(authenticate, self._context, secret)
-            self._recent.put(hashed, (caller, time.monotonic() + _RECENT_SECONDS))
         scope[RECOGNISED] = True
         return caller
+
+    async def _ask_once(self, hashed: bytes, secret: str) -> Principal:
+        """Ask the database, once for all who wait; a request that is given up does not take the answer from others."""
+        asked = self._asked.get(hashed)
+        if asked is None:
+            asked = self._asked[hashed] = asyncio.create_task(self._ask(hashed, secret))
+            asked.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to see it
+        return await asyncio.shield(asked)
+
+    async def _ask(self, hashed: bytes, secret: str) -> Principal:
+        try:
+            caller = await run_sync(authenticate, self._context, secret)
+            self._recent.put(hashed, (caller, time.monotonic() + _RECENT_SECONDS))
+            return caller
+        finally:
+            del self._asked[hashed]
 
 
 def _bearer(scope: Scope) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -20,11 +21,13 @@ from app.api.decoding import decode_events, footer
 from app.core import kernel
 from app.main import Service, build_context, create_app
 from app.refusals import Overloaded
+from app.server import callers
 from app.server.admission import Admission
 from app.server.turns import Turns
 from app.settings import Settings
 from app.store import states
 from app.store.database import Database
+from app.usecases.access import Principal
 from app.usecases.context import Context
 from app.usecases.ingest import queue
 from app.usecases.manage_api_keys import revoke_key
@@ -471,6 +474,33 @@ def test_senders_take_turns_at_decoding() -> None:
     _play(scene)
     assert sorted(done) == ["busy"] * 5 + ["other"]
     assert done.index("other") == 1
+
+
+def test_many_requests_of_a_sender_who_is_not_remembered_ask_the_database_once(
+    app: Service, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a wrong key is asked about once for all who wait, and refused to each; the next one is asked about anew."""
+    asked: list[str] = []
+    authenticate = callers.authenticate
+
+    def slowly(context: Context, secret: str) -> Principal:
+        asked.append(secret)
+        time.sleep(0.05)
+        return authenticate(context, secret)
+
+    monkeypatch.setattr(callers, "authenticate", slowly)
+    wrong = {"authorization": "Bearer wrong", **_TEXT}
+
+    async def scene() -> None:
+        right = await asyncio.gather(*(_call(app, [b"a"], _TEXT) for _ in range(20)))
+        assert {answer.status for answer in right} == {200}
+        for _ in range(2):
+            refused = await asyncio.gather(*(_call(app, [b"a"], wrong) for _ in range(5)))
+            assert {answer.status for answer in refused} == {401}
+
+    _play(scene)
+    assert asked == [ADMIN_KEY, "wrong", "wrong"]
+    assert books.counters(context.database) == {"a": 20}
 
 
 def _ingester(client: httpx2.Client) -> tuple[str, dict[str, str]]:
