@@ -57,16 +57,16 @@ class EventsRoute(APIRoute):
 
 def _read(scope: Scope, receive: Receive) -> tuple[Upload, str | None]:
     """The body that is to come with what the head says of it, and the idempotency key."""
-    content_type, encodings, idempotency_key = "", [], None
+    content_type, encodings, idempotency_key = None, [], None
     for name, value in scope["headers"]:
         if name == b"content-type":
-            content_type = content_type or str(value, "latin-1")
+            content_type = str(value, "latin-1") if content_type is None else content_type
         elif name == b"content-encoding":
             encodings.append(str(value, "latin-1"))
         elif name == b"idempotency-key" and idempotency_key is None:
             idempotency_key = str(value, "latin-1")
     assert isinstance(receive, Body)  # noqa: S101  # what `Guard` hands to every route
-    return Upload(receive, (content_type, ",".join(encodings)), scope["app"].intake), idempotency_key
+    return Upload(receive, (content_type or "", ",".join(encodings)), scope["app"].intake), idempotency_key
 
 
 def _upload(request: Request) -> Upload:

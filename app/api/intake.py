@@ -1,11 +1,10 @@
 """What the route of events does with a request: admit its body, read it by the sketch's rules, have it counted."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
-
-from anyio.to_thread import run_sync
 
 from app.api.decoding import decode_events, decode_users, scan_events
 from app.core.errors import BadBatch
@@ -99,7 +98,7 @@ class Intake:
 
     async def _learn_rules(self, sketch: str) -> Rules:
         """Read a sketch's rules, and remember them. The transaction that counts checks that the sketch has them."""
-        rules = await run_sync(rules_of, self.context, sketch)
+        rules = await asyncio.to_thread(rules_of, self.context, sketch)  # not in the pool of other routes
         self._known_rules.put(sketch, rules)
         return rules
 

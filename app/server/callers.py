@@ -54,7 +54,7 @@ class Callers:
 
     async def _ask(self, hashed: bytes, secret: str) -> Principal:
         try:
-            caller = await run_sync(authenticate, self._context, secret)
+            caller = await asyncio.to_thread(authenticate, self._context, secret)  # not in the pool of other routes
             self._recent.put(hashed, (caller, time.monotonic() + _RECENT_SECONDS))
             return caller
         finally:
@@ -65,7 +65,8 @@ def _bearer(scope: Scope) -> str:
     """The secret in the first Authorization header."""
     for name, value in scope["headers"]:
         if name == b"authorization":
-            scheme, _, secret = str(value, "latin-1").partition(" ")
+            scheme, _, rest = str(value, "latin-1").partition(" ")
+            secret = rest.strip()
             if scheme.lower() == "bearer" and secret:
                 return secret
             break

@@ -13,12 +13,13 @@ from types import TracebackType
 from typing import NamedTuple
 
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from app.core.errors import Refusal
 from app.server import metrics
 from app.server.body import Body, Deadline
 from app.server.callers import RECOGNISED
+from app.server.dispatch import Dispatch
 from app.server.limits import Limits
 from app.server.problems import problem, refused
 
@@ -42,14 +43,15 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 class Guard:
     """The edge of the service: every request of every route passes it, and so does every answer."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, body_deadline: Deadline) -> None:
-        self.app = app
+    def __init__(self, dispatch: Dispatch, limits: Limits, body_deadline: Deadline) -> None:
+        self.dispatch = dispatch
         self.limits = limits
         self.body_deadline = body_deadline
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = self.dispatch.find(scope)
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            await answer(scope, receive, send)
             return
         started = time.perf_counter()
         head = _head_of(scope["headers"])
@@ -64,7 +66,7 @@ class Guard:
 
         try:
             presented = self.limits.admit(head.authorization, scope.get("client"))
-            await self.app(scope, Body(receive, head.content_length, self.body_deadline), sending)
+            await answer(scope, Body(receive, head.content_length, self.body_deadline), sending)
         except Refusal as refusal:
             await refused(refusal)(scope, receive, sending)
         except ClientDisconnect:
@@ -73,13 +75,13 @@ class Guard:
             fault = f"{type(error).__name__} at {_where_raised(error)}"
             if status:  # the head of the answer is sent: only closing is left
                 raise ConnectionError("the answer broke off") from None
-            answer = problem(
+            told = problem(
                 500,
                 "internal-error",
                 "The server failed",
                 "The log says where. A request with an Idempotency-Key is safe to repeat.",
             )
-            await answer(scope, receive, sending)
+            await told(scope, receive, sending)
         finally:
             self._judge(presented, scope, status)
             _note(scope, head.request_id, status, fault, started)
@@ -109,7 +111,7 @@ def _head_of(headers: list[tuple[bytes, bytes]]) -> _Head:
         if name == b"authorization":
             authorization = authorization or value  # the first, as `callers` reads it
         elif name == b"content-length":
-            content_length = value.strip()
+            content_length = content_length or value.strip()
         elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             request_id = value
     request_id = request_id or os.urandom(16).hex().encode()  # random: a counter would count requests aloud

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from app.core.noise.samplers import SYSTEM_NOISE
 from app.main import build_context, create_app
 from app.refusals import TooManyRequests
-from app.server import limits
+from app.server import limits, metrics
 from app.server.limits import Buckets, Limits
 from app.settings import Settings
 from tests.api.calls import create_sketch, post_events, problem, release
@@ -137,6 +137,30 @@ def test_a_path_that_asks_for_no_key_does_not_make_a_guess_a_known_key(settings:
         client.get(path, headers=_as("fresh guess"))
         client.get("/v1/sketches", headers=_as("wrong"))
         assert client.get("/v1/sketches", headers=_as("fresh guess")).status_code == 429
+
+
+@pytest.mark.parametrize("space", [" ", "  ", " \t "])
+@pytest.mark.parametrize("path", ["/v1/sketches", "/v1/sketches/views/events"])
+def test_however_a_key_is_written_it_is_the_same_key_on_every_route(settings: Settings, space: str, path: str) -> None:
+    """If one writing of a valid key were refused, a sender could make the service forget how often it has asked."""
+    with _client(settings, requests_per_minute=6) as client:
+        create_sketch(client)
+        sent = {"Authorization": f"Bearer{space}{ADMIN_KEY}"}
+        method, body = ("POST", {"events": ["a"]}) if path.endswith("events") else ("GET", None)
+        statuses = [client.request(method, path, json=body, headers=sent).status_code for _ in range(8)]
+        assert statuses == [200] * 5 + [429] * 3
+
+
+def test_a_batch_that_comes_too_soon_is_counted_under_its_operation(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[tuple[str, int]] = []
+    monkeypatch.setattr(metrics, "count", lambda operation, status: counted.append((operation, status)))
+    with _client(settings, requests_per_minute=2) as client:
+        create_sketch(client)
+        for _ in range(3):
+            post_events(client, ["a"])
+    assert counted[-3:] == [("post_events", 200), ("post_events", 429), ("post_events", 429)]
 
 
 def test_a_network_of_addresses_counts_as_one() -> None:
