@@ -89,13 +89,13 @@ SketchName = Annotated[str, _name("page-views", "Name of the sketch: lower-case 
 MergeTarget = Annotated[str, _name("all-views", "Name of the target: an existing sketch, or a new one")]
 LedgerName = Annotated[str, _name("marketing", "Name of the ledger: lower-case letters, digits, `.`, `_`, `-`")]
 
-REQUEST_KEY = r"^[\x21-\x7e]{1,255}$"
+IDEMPOTENCY_KEY = r"^[\x21-\x7e]{1,255}$"
 
-RequestKey = Annotated[
+IdempotencyKey = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",
-        pattern=REQUEST_KEY,
+        pattern=IDEMPOTENCY_KEY,
         description="Makes a retry safe: a request sent again under it has its effect once. Belongs to your API key.",
     ),
 ]

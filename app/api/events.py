@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
 from app.api.batch_schema import BATCH
-from app.api.dependencies import REQUEST_KEY, IngesterOfName, RequestKey, SketchName
+from app.api.dependencies import IDEMPOTENCY_KEY, IdempotencyKey, IngesterOfName, SketchName
 from app.api.errors import responses
 from app.api.fields import NAME
 from app.api.intake import Upload
@@ -28,7 +28,7 @@ from app.refusals import (
 from app.server.body import Body
 
 _NAME = re.compile(NAME)
-_REQUEST_KEY = re.compile(REQUEST_KEY)
+_IDEMPOTENCY_KEY = re.compile(IDEMPOTENCY_KEY)
 
 
 class EventsRoute(APIRoute):
@@ -46,7 +46,7 @@ class EventsRoute(APIRoute):
         if not _NAME.fullmatch(name):  # `$` alone would let a line break follow
             raise InvalidRequest("path/name: a name has lower-case letters, digits, '.', '_' and '-', at most 100.")
         upload, idempotency_key = _read(scope, receive)
-        if idempotency_key is not None and not _REQUEST_KEY.fullmatch(idempotency_key):
+        if idempotency_key is not None and not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):
             raise InvalidRequest("header/Idempotency-Key: send 1 to 255 printable ASCII characters without spaces.")
         receipt = await self.endpoint(name, caller, upload, idempotency_key)
         body = b'{"accepted":%d}' % receipt["accepted"]
@@ -97,7 +97,7 @@ async def post_events(
     name: SketchName,
     caller: IngesterOfName,
     upload: Annotated[Upload, Depends(_upload)],
-    idempotency_key: RequestKey = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> dict[str, int]:
     """Count one batch, in the order given. Needs `ingest`.
 

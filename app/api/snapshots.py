@@ -6,11 +6,11 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from app.api.dependencies import (
     AppContext,
+    IdempotencyKey,
     Paging,
     Reader,
     ReaderOfName,
     ReleaserOfName,
-    RequestKey,
     SketchName,
     sealed,
 )
@@ -103,7 +103,7 @@ def create_snapshot(
     caller: ReleaserOfName,
     turn: ReleaseTurn,
     readers: AppReaders,
-    idempotency_key: RequestKey = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """One private release: charge, add noise, store, answer. Needs `release`.
 

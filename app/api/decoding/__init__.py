@@ -20,7 +20,7 @@ from typing import Any
 from app.api.decoding import arrow, columns, parquet, texts
 from app.api.decoding.compression import decompressed
 from app.api.decoding.forms import EVENTS, USERS, WHOLE_PEOPLE, Form
-from app.api.decoding.items import Admit, Limits, UserSet, admit_all, checked, checked_sets, require_few
+from app.api.decoding.items import Admit, BatchLimits, UserSet, admit_all, checked, checked_sets, require_few
 from app.core import kernel
 from app.core.errors import BadBatch
 from app.refusals import UnsupportedMediaType
@@ -35,7 +35,7 @@ _SET_SCANNERS: dict[str, Callable[[bytes, int, int], kernel.Sets | None]] = {
     "application/json": kernel.scan_json_sets,
     "application/x-ndjson": kernel.scan_ndjson_sets,
 }
-_Reader = Callable[[bytes, Limits, Form], list[Any]]
+_Reader = Callable[[bytes, BatchLimits, Form], list[Any]]
 _READERS: dict[str, _Reader] = {
     "application/json": texts.read_json,
     "application/x-ndjson": texts.read_ndjson,
@@ -70,7 +70,7 @@ def decode_events(
     `max_bytes` holds for the decompressed body, and for what Parquet and Arrow compress inside it. Whoever has tried
     `scan_events` in vain says so by `scanner_gave_up`, and the same bytes are not scanned again.
     """
-    media_type, limits = _media_type(content_type), Limits(items=max_items, bytes=max_bytes, admit=admit)
+    media_type, limits = _media_type(content_type), BatchLimits(items=max_items, bytes=max_bytes, admit=admit)
     plain = decompressed(encoding, body, limits)
     scan = _SCANNERS.get(media_type)
     was_scanned = scanner_gave_up and not encoding  # `scan_events` has not seen what an encoding hid
@@ -96,7 +96,7 @@ def decode_users(
     `max_items` bounds the people, and the keys of all of them together; `max_bytes` as for `decode_events`. Of each
     person the first `most_keys` different keys will count.
     """
-    media_type, limits = _media_type(content_type), Limits(items=max_items, bytes=max_bytes, admit=admit)
+    media_type, limits = _media_type(content_type), BatchLimits(items=max_items, bytes=max_bytes, admit=admit)
     plain = decompressed(encoding, body, limits)
     scan = _SET_SCANNERS.get(media_type)
     scanned = scan(plain, limits.items, most_keys) if scan else None
@@ -105,14 +105,14 @@ def decode_users(
     return kernel.sets_of(read_sets_carefully(media_type, plain, limits), most_keys)
 
 
-def read_sets_carefully(media_type: str, plain: bytes, limits: Limits) -> list[UserSet]:
+def read_sets_carefully(media_type: str, plain: bytes, limits: BatchLimits) -> list[UserSet]:
     """What a body of people's sets means, or a refusal that says what is wrong with it and where."""
     if media_type in (_LINES, _CSV):  # which cannot hold a whole person in one row
         raise BadBatch(WHOLE_PEOPLE)
     return checked_sets(_items(media_type, plain, limits, USERS), limits)
 
 
-def _items(media_type: str, plain: bytes, limits: Limits, form: Form) -> list[Any]:
+def _items(media_type: str, plain: bytes, limits: BatchLimits, form: Form) -> list[Any]:
     try:
         items = _READERS[media_type](plain, limits, form)
     except (ValueError, RecursionError):  # ValueError: not UTF-8, not JSON, or a number of absurd length

@@ -14,7 +14,7 @@ import numpy as np
 from app.api.decoding.columns import require_columns, row_items
 from app.api.decoding.compression import too_large
 from app.api.decoding.forms import Form
-from app.api.decoding.items import Limits, require_few, require_few_keys
+from app.api.decoding.items import BatchLimits, require_few, require_few_keys
 from app.core.errors import BadBatch, Refusal
 from app.refusals import UnsupportedMediaType
 
@@ -64,7 +64,7 @@ def _is_text(types: Any, kind: Any) -> bool:
     return bool(types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain))
 
 
-def batch_items(arrow: Any, batches: Iterable[Any], limits: Limits) -> list[Any]:
+def batch_items(arrow: Any, batches: Iterable[Any], limits: BatchLimits) -> list[Any]:
     """The rows of all record batches as items, one batch after the other."""
     cells = _Cells(arrow, limits)
     items: list[Any] = []
@@ -83,7 +83,7 @@ class _Cells:
     A dictionary is read only once, though many batches refer to it, and its values stay shared.
     """
 
-    def __init__(self, arrow: Any, limits: Limits) -> None:
+    def __init__(self, arrow: Any, limits: BatchLimits) -> None:
         self.arrow = arrow
         self.types = arrow.types
         self.limits = limits

@@ -15,7 +15,7 @@ from app.api.decoding.columns import ROW_BYTES
 from app.api.decoding.compression import too_large
 from app.api.decoding.flatbuffers import Table, unpacked
 from app.api.decoding.forms import Form
-from app.api.decoding.items import Limits, require_few, require_few_keys
+from app.api.decoding.items import BatchLimits, require_few, require_few_keys
 from app.core.errors import BadBatch
 
 _MAX_METADATA_BYTES = 64 * 1024  # of a message without its body; usually a few hundred
@@ -61,13 +61,13 @@ class _DictionarySlot(IntEnum):
     ID, DATA, IS_DELTA = range(3)
 
 
-def read_stream(body: bytes, limits: Limits, form: Form) -> list[Any]:
+def read_stream(body: bytes, limits: BatchLimits, form: Form) -> list[Any]:
     """The rows of an Arrow stream as items, or a refusal."""
     arrow = arrays.imported_pyarrow()
     return arrays.read_or_refuse("The body is not a valid Arrow stream.", lambda: _items(arrow, body, limits, form))
 
 
-def _items(arrow: Any, body: bytes, limits: Limits, form: Form) -> list[Any]:
+def _items(arrow: Any, body: bytes, limits: BatchLimits, form: Form) -> list[Any]:
     _require_bounded(body, limits, form)
     options = arrow.ipc.IpcReadOptions(use_threads=False)
     with arrow.ipc.open_stream(arrow.BufferReader(body), options=options) as stream:
@@ -84,7 +84,7 @@ class _Message:
     body: memoryview
 
 
-def _require_bounded(body: bytes, limits: Limits, form: Form) -> None:
+def _require_bounded(body: bytes, limits: BatchLimits, form: Form) -> None:
     """Refuse a stream whose messages declare more than the limits, and ask for room for what it becomes."""
     rows = size = 0
     for message in _messages(body):
@@ -175,7 +175,7 @@ def _records(message: _Message) -> Table:
     return records
 
 
-def _require_short_columns(records: Table, limits: Limits) -> None:
+def _require_short_columns(records: Table, limits: BatchLimits) -> None:
     """Refuse columns of too many values. The child of a list has a length of its own, which may be any number while the
     batch has few rows."""
     start, length = records.vector(_RecordsSlot.NODES)

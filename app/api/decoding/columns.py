@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from app.api.decoding.forms import Form
-from app.api.decoding.items import MAX_COUNT, Fault, Limits, require_few
+from app.api.decoding.items import MAX_COUNT, BatchLimits, Fault, require_few
 from app.core.errors import BadBatch
 
 _BOM = "\ufeff"
@@ -18,7 +18,7 @@ KEY_BYTES = 100  # about what a key in a list takes
 _MAX_LINE = 4096  # a key and a user of quotes alone, each doubled, and a count have half of it
 
 
-def read_csv(body: bytes, limits: Limits, form: Form) -> list[Any]:
+def read_csv(body: bytes, limits: BatchLimits, form: Form) -> list[Any]:
     """The rows of a CSV file as items, or a refusal.
 
     Rows end with CR LF or LF. One that cannot be read is the last: nobody knows where the next would begin.

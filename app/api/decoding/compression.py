@@ -10,7 +10,7 @@ from typing import Protocol
 
 import zstandard
 
-from app.api.decoding.items import Limits
+from app.api.decoding.items import BatchLimits
 from app.core.errors import BadBatch
 from app.refusals import BodyTooLarge, UnsupportedMediaType
 
@@ -33,7 +33,7 @@ class _Decoder(Protocol):
     def unused_data(self) -> bytes: ...
 
 
-def decompressed(encoding: str, body: bytes, limits: Limits) -> bytes:
+def decompressed(encoding: str, body: bytes, limits: BatchLimits) -> bytes:
     """The body without its encoding; refused if that is unknown, or the body is damaged or becomes too large."""
     name = encoding.strip().lower()
     if name not in _ENCODINGS:

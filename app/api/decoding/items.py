@@ -39,7 +39,7 @@ def admit_all(_size: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class BatchLimits:
     """The limits of one batch. A reader asks `admit` before it makes something large of a body."""
 
     items: int
@@ -54,13 +54,13 @@ class Fault:
     detail: str
 
 
-def require_few(items: int, limits: Limits) -> None:
+def require_few(items: int, limits: BatchLimits) -> None:
     """Refuse a batch of more items than a batch may have."""
     if items > limits.items:
         raise BadBatch(f"A batch may have at most {limits.items} items; send several.")
 
 
-def require_few_keys(keys: int, limits: Limits) -> None:
+def require_few_keys(keys: int, limits: BatchLimits) -> None:
     """Refuse a batch whose sets together have more keys than a batch may have items."""
     if keys > limits.items:
         raise BadBatch(
@@ -76,7 +76,7 @@ def checked(items: Iterable[Any]) -> Events:
     return Events([pair for pair, _ in events], users if any(users) else None)
 
 
-def checked_sets(items: Sequence[Any], limits: Limits) -> list[UserSet]:
+def checked_sets(items: Sequence[Any], limits: BatchLimits) -> list[UserSet]:
     """The people and sets of keys that the items mean, or a refusal that names the first bad ones."""
     require_few_keys(sum(len(whole["keys"]) for whole in map(_set_object, items) if whole), limits)
     return _all_of(_user_set, items)

@@ -15,7 +15,7 @@ from app.api.decoding.columns import KEY_BYTES, ROW_BYTES
 from app.api.decoding.compression import too_large
 from app.api.decoding.footer import Chunk, Footer
 from app.api.decoding.forms import Form
-from app.api.decoding.items import Limits, require_few, require_few_keys
+from app.api.decoding.items import BatchLimits, require_few, require_few_keys
 from app.core.errors import BadBatch
 
 _MAX_HEADERS_BYTES = 256 * 1024  # of all pages together; a hundred each, or a few thousand with statistics
@@ -29,13 +29,13 @@ _ENCODING = {_DATA_PAGE: 2, _DICTIONARY_PAGE: 2, _DATA_PAGE_V2: 4}
 _ENCODINGS = (0, 2, 8)  # PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY
 
 
-def read_parquet(body: bytes, limits: Limits, form: Form) -> list[Any]:
+def read_parquet(body: bytes, limits: BatchLimits, form: Form) -> list[Any]:
     """The rows of a Parquet file as items, or a refusal."""
     arrow = arrays.imported_pyarrow()
     return arrays.read_or_refuse("The body is not a valid Parquet file.", lambda: _items(arrow, body, limits, form))
 
 
-def _items(arrow: Any, body: bytes, limits: Limits, form: Form) -> list[Any]:
+def _items(arrow: Any, body: bytes, limits: BatchLimits, form: Form) -> list[Any]:
     from pyarrow.parquet import ParquetFile
 
     pages, described = footer.split(body, form)
@@ -67,7 +67,7 @@ def _slots(lists: Any) -> int:
     return sum(int(np.maximum(np.diff(each), 1).sum()) for each in offsets)
 
 
-def _require_bounded(pages: memoryview, described: Footer, limits: Limits) -> None:
+def _require_bounded(pages: memoryview, described: Footer, limits: BatchLimits) -> None:
     """Refuse a file whose footer or pages declare more than the limits, and ask for room for what it becomes."""
     rows = sum(group.rows for group in described.groups)
     require_few(rows, limits)
@@ -85,7 +85,7 @@ def _require_bounded(pages: memoryview, described: Footer, limits: Limits) -> No
     limits.admit(8 * size + ROW_BYTES * rows + KEY_BYTES * slots)  # as pyarrow has it, and as texts
 
 
-def _page_sizes(chunk: Chunk, pages: memoryview, limits: Limits) -> Iterator[tuple[int, int]]:
+def _page_sizes(chunk: Chunk, pages: memoryview, limits: BatchLimits) -> Iterator[tuple[int, int]]:
     """For each page that pyarrow will read, until all values were seen: the size of its header, and its own when
     decompressed."""
     at, end = chunk.start, chunk.start + chunk.size

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from app.api.decoding.forms import Form
-from app.api.decoding.items import Fault, Limits, require_few
+from app.api.decoding.items import BatchLimits, Fault, require_few
 from app.core.errors import BadBatch
 
 _MARKS = b",[{"  # of JSON: there are at least as many as items
@@ -22,14 +22,14 @@ _PART_BYTES = 100  # about what a mark becomes in memory: a text or an entry of 
 _MARKS_PER_ITEM = 8  # {"key": …, "count": …, "user": …} and its comma are four; a member may be repeated
 
 
-def read_json(body: bytes, limits: Limits, form: Form) -> list[Any]:
+def read_json(body: bytes, limits: BatchLimits, form: Form) -> list[Any]:
     """The items of a JSON document, within the limits."""
     _require_few_marks(body, limits)
     _admit(body, _marks(body), limits)
     return json_items(body, form)
 
 
-def read_ndjson(body: bytes, limits: Limits, _form: Form) -> list[Any]:
+def read_ndjson(body: bytes, limits: BatchLimits, _form: Form) -> list[Any]:
     """The items of an NDJSON body, within the limits."""
     _require_few_lines(body, limits)
     _require_few_marks(body, limits)
@@ -37,7 +37,7 @@ def read_ndjson(body: bytes, limits: Limits, _form: Form) -> list[Any]:
     return [_line_item(line) for line in line_items(body)]
 
 
-def read_lines(body: bytes, limits: Limits, _form: Form) -> list[Any]:
+def read_lines(body: bytes, limits: BatchLimits, _form: Form) -> list[Any]:
     """The keys of a body of lines, within the limits."""
     _require_few_lines(body, limits)
     _admit(body, body.count(b"\n"), limits)
@@ -79,11 +79,11 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _require_few_lines(body: bytes, limits: Limits) -> None:
+def _require_few_lines(body: bytes, limits: BatchLimits) -> None:
     require_few(body.count(b"\n") + (body[-1:] not in (b"", b"\n")), limits)
 
 
-def _require_few_marks(body: bytes, limits: Limits) -> None:
+def _require_few_marks(body: bytes, limits: BatchLimits) -> None:
     """Refuse JSON that has too many items by its commas, brackets and braces. Parsed, it takes up to thirty times its
     bytes: `{},{},{}` by the million is refused before that."""
     most = _MARKS_PER_ITEM * (limits.items + 1)
@@ -95,7 +95,7 @@ def _marks(body: bytes) -> int:
     return sum(map(body.count, _MARKS))
 
 
-def _admit(body: bytes, parts: int, limits: Limits) -> None:
+def _admit(body: bytes, parts: int, limits: BatchLimits) -> None:
     """Ask for room for what a body becomes: its text, with up to four bytes a character, twice, and an object for each
     part of it."""
     limits.admit(8 * len(body) + _PART_BYTES * parts)

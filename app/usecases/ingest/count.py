@@ -1,21 +1,12 @@
 """The story of ingest: count what waits for one sketch, each submission exactly once or not at all."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from app.core.errors import Refusal
 from app.usecases.context import Context
 from app.usecases.ingest.fast_path import commit_if_unchanged, fold_ahead
-from app.usecases.ingest.submission import Outcome, Submission
+from app.usecases.ingest.submission import Outcome, Queue, Submission
 from app.usecases.ingest.transaction import Group, RevokedMeanwhile, count_in_transaction
-
-
-class Queue(Protocol):
-    """Where further submissions of the same sketch wait, in order."""
-
-    def take(self) -> Sequence[Submission]:
-        """Those that wait now; they are the caller's to count."""
-        ...
 
 
 class _Nobody:

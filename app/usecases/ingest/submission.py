@@ -1,6 +1,8 @@
 """What a request submits to be counted."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from app.core.kernel import Batch
 from app.core.people import People, Rules
@@ -20,3 +22,11 @@ class Submission:
     api_key_id: str | None = None  # of the sender; None for the one that the environment gives
     people: People | None = None  # who is behind the items, where the sketch enforces allowances
     rules: Rules = EVENTS_OF_ANYBODY  # of the sketch, by which the batch was read
+
+
+class Queue(Protocol):
+    """Where further submissions of the same sketch wait, in order."""
+
+    def take(self) -> Sequence[Submission]:
+        """Those that wait now; they are the caller's to count."""
+        ...

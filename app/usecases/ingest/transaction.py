@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
-from typing import Protocol
 
 from sqlalchemy.orm import Session
 
@@ -17,11 +16,7 @@ from app.store.states import LockedState
 from app.usecases.context import Context, revoked
 from app.usecases.ingest.open_sketch import OpenSketch, opened
 from app.usecases.ingest.people import LockedRegister
-from app.usecases.ingest.submission import Outcome, Submission
-
-
-class _Queue(Protocol):
-    def take(self) -> Sequence[Submission]: ...
+from app.usecases.ingest.submission import Outcome, Queue, Submission
 
 
 class RevokedMeanwhile(Exception):
@@ -31,7 +26,7 @@ class RevokedMeanwhile(Exception):
 class Group:
     """Submissions that share a commit: those that wait to be counted, and what became of the others."""
 
-    def __init__(self, submissions: Sequence[Submission], queue: _Queue) -> None:
+    def __init__(self, submissions: Sequence[Submission], queue: Queue) -> None:
         self._submissions = list(submissions)
         self._queue = queue
         self._settled: dict[int, Outcome] = {}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.api.decoding import read_sets_carefully
-from app.api.decoding.items import Limits
+from app.api.decoding.items import BatchLimits
 from app.core import kernel
 from app.core.errors import BadBatch
 from app.core.kernel import twin
@@ -49,7 +49,7 @@ def scanned(kind: str, body: bytes, max_items: int = MANY, most_keys: int = 2) -
 def carefully_read(kind: str, body: bytes, max_items: int = MANY) -> People | None:
     """What the service makes of it when no scanner runs; None of what it refuses."""
     try:
-        return read_sets_carefully(CONTENT_TYPES[kind], body, Limits(items=max_items, bytes=10**6))
+        return read_sets_carefully(CONTENT_TYPES[kind], body, BatchLimits(items=max_items, bytes=10**6))
     except BadBatch:
         return None
 
