@@ -91,7 +91,7 @@ class Intake:
             grows = encoding or "apache" in content_type.lower()
             small = len(sent.content) <= _READ_AT_ONCE_BYTES and not grows
             at_once = batch is not None or small
-            submission = decode() if at_once else await self.turns.run(sent.caller.key_id, decode)
+            submission = decode() if at_once else await self.turns.run(sent.caller.api_key_id, decode)
             admitted.keep(max(len(sent.content), submission.batch.nbytes))
             await place.count(submission)
             return submission.batch.events
@@ -123,7 +123,7 @@ class Intake:
             content_type, encoding = sent.form
             asked = b"\0".join((content_type.encode(), encoding.encode(), sent.content))
             claim = sent.caller.claim("events", sent.sketch, sent.idempotency_key, asked)
-        return Submission(batch, claim, sent.caller.key_id, rules.people_in(batch), rules)
+        return Submission(batch, claim, sent.caller.api_key_id, rules.people_in(batch), rules)
 
     def close(self) -> None:
         """Stop the threads, after the last request was answered."""

@@ -22,7 +22,9 @@ router = APIRouter(tags=["keys"])
 )
 def create_key(body: KeyIn, app: AppContext, caller: Operator) -> NewKeyOut:
     """Make a key. The secret is in this answer and nowhere else. Needs `admin`."""
-    return NewKeyOut.created(manage_api_keys.create_key(app, body.name, body.scopes, body.sketches, by=caller.key_id))
+    return NewKeyOut.created(
+        manage_api_keys.create_key(app, body.name, body.scopes, body.sketches, by=caller.api_key_id)
+    )
 
 
 @router.get("/v1/keys", responses=responses())
@@ -39,4 +41,4 @@ def revoke_key(
     caller: Operator,
 ) -> None:
     """Revoke a key; it is refused from now on. Needs `admin`."""
-    manage_api_keys.revoke_key(app, key_id, by=caller.key_id)
+    manage_api_keys.revoke_key(app, key_id, by=caller.api_key_id)

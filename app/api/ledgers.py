@@ -33,7 +33,9 @@ def create_ledger(
     With `contributions` it also bounds what one person contributes to all its sketches together.
     """
     bound = body.contributions.contributions() if body.contributions else None
-    ledger, created = manage_ledgers.create_ledger(app, name, body.accountant, body.total(), bound, by=caller.key_id)
+    ledger, created = manage_ledgers.create_ledger(
+        app, name, body.accountant, body.total(), bound, by=caller.api_key_id
+    )
     response.status_code = 201 if created else 200
     return LedgerOut.of(ledger)
 
@@ -50,7 +52,7 @@ def set_budget(name: LedgerName, body: BudgetChangeIn, app: AppContext, caller: 
     At a `zcdp` ledger the total is what is proven. If it is raised after a release, what it allows from then on adds to
     the guarantee; if it is lowered, the guarantee stays as it was. The report says what holds.
     """
-    return LedgerOut.of(manage_ledgers.set_budget(app, name, body.total(), body.reason, by=caller.key_id))
+    return LedgerOut.of(manage_ledgers.set_budget(app, name, body.total(), body.reason, by=caller.api_key_id))
 
 
 @router.get("/v1/ledgers", responses=responses())

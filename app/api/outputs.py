@@ -13,7 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 from app.core.ledger.budget import Budget
 from app.core.ledger.chain import ChainedEntry
 from app.core.mechanisms import MECHANISMS
-from app.usecases.manage_api_keys import KeyView, NewKey
+from app.usecases.manage_api_keys import ApiKeyView, NewApiKey
 from app.usecases.views import LedgerView, SketchView
 
 T = TypeVar("T")
@@ -199,7 +199,7 @@ class KeyOut(BaseModel):
     revoked_at: datetime | None = Field(description="null while it works", examples=[None])
 
     @classmethod
-    def of(cls, key: KeyView) -> "KeyOut":
+    def of(cls, key: ApiKeyView) -> "KeyOut":
         """The API key as it is answered, without its secret."""
         return cls.model_validate(key, from_attributes=True)
 
@@ -208,7 +208,7 @@ class NewKeyOut(KeyOut):
     secret: str = Field(description="Shown now and never again", examples=["dsk_9f86d081884c7d65_…"])
 
     @classmethod
-    def created(cls, new: NewKey) -> "NewKeyOut":
+    def created(cls, new: NewApiKey) -> "NewKeyOut":
         """A new API key as it is answered once, with its secret."""
         return cls(**KeyOut.of(new.key).model_dump(), secret=new.secret)
 

@@ -51,7 +51,7 @@ def create_sketch(
     """
     if body.ledger is not None:
         caller.require_name(body.ledger)
-    sketch, created = manage_sketches.create_sketch(app, name, body.spec(), by=caller.key_id)
+    sketch, created = manage_sketches.create_sketch(app, name, body.spec(), by=caller.api_key_id)
     response.status_code = 201 if created else 200
     return SketchOut.of(sketch)
 
@@ -72,7 +72,7 @@ def get_sketch(name: SketchName, app: AppContext, caller: ReaderOfName) -> Sketc
 @router.delete("/v1/sketches/{name}", tags=["sketches"], status_code=204, responses=responses(UnknownSketch))
 def delete_sketch(name: SketchName, app: AppContext, caller: AdminOfName) -> None:
     """Erase the data. The ledger with its history and the snapshots stay, and the name stays taken. Needs `admin`."""
-    manage_sketches.delete_sketch(app, name, by=caller.key_id)
+    manage_sketches.delete_sketch(app, name, by=caller.api_key_id)
 
 
 @router.post("/v1/sketches/{name}/close", tags=["sketches"], responses=responses(UnknownSketch))
@@ -82,7 +82,7 @@ def close_sketch(name: SketchName, app: AppContext, caller: AdminOfName) -> Sket
     Of a sketch that counted people, their fingerprints are erased, and the guarantee stands; where a ledger counts them
     over several sketches, once the last of these is closed.
     """
-    return SketchOut.of(manage_sketches.close_sketch(app, name, by=caller.key_id))
+    return SketchOut.of(manage_sketches.close_sketch(app, name, by=caller.api_key_id))
 
 
 @router.post(
@@ -100,4 +100,4 @@ def merge_sketches(name: MergeTarget, body: MergeIn, app: AppContext, caller: Ad
     """
     for source in body.sources:
         caller.require_name(source)
-    return SketchOut.of(merging.merge_sketches(app, name, body.sources, body.mode, by=caller.key_id))
+    return SketchOut.of(merging.merge_sketches(app, name, body.sources, body.mode, by=caller.api_key_id))

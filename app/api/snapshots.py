@@ -113,7 +113,7 @@ def create_snapshot(
     """
     asked = body.model_dump_json().encode()
     claim = caller.claim("snapshot", name, idempotency_key, asked) if idempotency_key else None
-    snapshot = release_snapshot(app, name, body.terms(), body.mechanism, claim, by=caller.key_id)
+    snapshot = release_snapshot(app, name, body.terms(), body.mechanism, claim, by=caller.api_key_id)
     return released(app, readers, snapshot)
 
 

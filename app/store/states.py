@@ -19,7 +19,7 @@ from app.refusals import UnknownSketch
 from app.store import parts
 from app.store.database import Database
 from app.store.records import SketchRecord
-from app.store.tables import KeyRow, RegisterRow, SketchRow, StateRow
+from app.store.tables import ApiKeyRow, RegisterRow, SketchRow, StateRow
 
 
 class LockedState(NamedTuple):
@@ -144,8 +144,8 @@ def _swap(api_keys: int) -> Update:
     """The statement of `compare_and_swap` for so many API keys."""
     same = StateRow.sketch_id == bindparam("sketch"), StateRow.token == bindparam("upon"), StateRow.closed.is_(False)
     free = select(StateRow.sketch_id).where(*same).with_for_update(skip_locked=True)
-    either = or_(false(), *(KeyRow.id == bindparam(f"key_{number}") for number in range(api_keys)))
-    valid = select(func.count()).where(either, KeyRow.revoked_at.is_(None)).scalar_subquery()
+    either = or_(false(), *(ApiKeyRow.id == bindparam(f"key_{number}") for number in range(api_keys)))
+    valid = select(func.count()).where(either, ApiKeyRow.revoked_at.is_(None)).scalar_subquery()
     all_valid = valid == literal_column(f"{api_keys}")
     return _WRITE.where(StateRow.sketch_id == free.scalar_subquery(), all_valid)
 

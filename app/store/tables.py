@@ -274,7 +274,7 @@ class RequestRow(Table):
     created_at: Mapped[datetime] = mapped_column(Utc)
 
 
-class KeyRow(Table):
+class ApiKeyRow(Table):
     """An API key. The secret is 256 random bits, so one SHA-256 of it cannot be searched."""
 
     __tablename__ = "api_keys"

@@ -19,7 +19,7 @@ class Principal:
     scopes: frozenset[str]
     sketches: str  # a name, or a pattern with *
     secret: str = field(repr=False)  # the presented API key: never stored, never logged
-    key_id: str | None = None  # none for the API key that the environment gives
+    api_key_id: str | None = None  # none for the API key that the environment gives
 
     def require(self, scope: Scope) -> None:
         """Refuse a caller whose API key does not have this scope."""

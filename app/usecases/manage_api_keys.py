@@ -21,7 +21,7 @@ _NOBODY = bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
-class KeyView:
+class ApiKeyView:
     """What is shown of an API key: never its secret."""
 
     id: str
@@ -33,20 +33,22 @@ class KeyView:
 
 
 @dataclass(frozen=True, slots=True)
-class NewKey:
+class NewApiKey:
     """An API key with its secret, which exists only here and in the caller's hands."""
 
-    key: KeyView
+    key: ApiKeyView
     secret: str = field(repr=False)
 
 
-def create_key(context: Context, name: str, scopes: Sequence[Scope], sketches: str, *, by: str | None = None) -> NewKey:
+def create_key(
+    context: Context, name: str, scopes: Sequence[Scope], sketches: str, *, by: str | None = None
+) -> NewApiKey:
     """Make an API key, for the caller with the API key `by`."""
     with context.writing(by) as session:
         return _add(session, name, scopes, sketches, context.now())
 
 
-def create_first_key(context: Context) -> NewKey | None:
+def create_first_key(context: Context) -> NewApiKey | None:
     """The first start's admin key: made where no key exists and none was given by the environment."""
     if context.admin_key is not None:
         return None
@@ -56,7 +58,7 @@ def create_first_key(context: Context) -> NewKey | None:
         return _add(session, "first start", ["admin"], EVERYTHING, context.now())
 
 
-def _add(session: Session, name: str, scopes: Sequence[Scope], sketches: str, now: datetime) -> NewKey:
+def _add(session: Session, name: str, scopes: Sequence[Scope], sketches: str, now: datetime) -> NewApiKey:
     api_key_id = secrets.token_hex(8)
     secret = f"{_PREFIX}_{api_key_id}_{secrets.token_urlsafe(32)}"
     record = ApiKeyRecord(
@@ -69,10 +71,10 @@ def _add(session: Session, name: str, scopes: Sequence[Scope], sketches: str, no
         revoked_at=None,
     )
     api_keys.add(session, record)
-    return NewKey(_view(record), secret)
+    return NewApiKey(_view(record), secret)
 
 
-def list_keys(context: Context, after: str | None, limit: int) -> Page[KeyView]:
+def list_keys(context: Context, after: str | None, limit: int) -> Page[ApiKeyView]:
     """The first API keys after this id, revoked ones too, in the order of their ids."""
     with context.database.reading() as session:
         records = api_keys.page(session, after or "", limit + 1)
@@ -106,5 +108,5 @@ def _hash(secret: str) -> bytes:
     return sha256(secret.encode()).digest()
 
 
-def _view(record: ApiKeyRecord) -> KeyView:
-    return KeyView(record.id, record.name, record.scopes, record.sketches, record.created_at, record.revoked_at)
+def _view(record: ApiKeyRecord) -> ApiKeyView:
+    return ApiKeyView(record.id, record.name, record.scopes, record.sketches, record.created_at, record.revoked_at)

@@ -19,7 +19,7 @@ from app.main import build_context, create_app
 from app.settings import Settings
 from app.store.tables import (
     AllowanceRow,
-    KeyRow,
+    ApiKeyRow,
     LineageRow,
     OriginRow,
     PartRow,
@@ -119,8 +119,8 @@ def test_an_api_key_that_is_not_there_any_more_counts_nothing(
         again = headers | ({"Idempotency-Key": f"{key}-{number}"} if key else {})
         assert client.post("/v1/sketches/views/events", json={"events": ["a"]}, headers=again).status_code == 200
     with context.database.writing() as session:
-        assert session.scalars(select(KeyRow.id)).all()
-        session.execute(delete(KeyRow))
+        assert session.scalars(select(ApiKeyRow.id)).all()
+        session.execute(delete(ApiKeyRow))
     refused = client.post("/v1/sketches/views/events", json={"events": ["a"]}, headers=headers)
     assert problem(refused) == "unauthenticated"
     assert books.counters(context.database) == {"a": 3}
