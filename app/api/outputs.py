@@ -21,6 +21,7 @@ T = TypeVar("T")
 EXAMPLE = MECHANISMS[0]  # the mechanism that the documentation shows
 
 EpsilonOut = Annotated[str, Field(description="ε, exactly", examples=["0.5"])]
+RhoOut = Annotated[str, Field(description="ρ, exactly", examples=["0.005"])]
 DeltaOut = Annotated[str, Field(description="δ, exactly", examples=["1e-6"])]
 
 
@@ -95,6 +96,8 @@ class MechanismParametersOut(Sparse):
     k: int = Field(description="Counters of the sketch", examples=[1024])
     max_contributions: int | SkipJsonSchema[None] = Field(None, description="Events per person", examples=[1])
     universe_size: int | SkipJsonSchema[None] = Field(None, description="Keys that got noise, stored or not")
+    total_noise: str | SkipJsonSchema[None] = Field(None, description="The law of the draw on the total")
+    total_scale: str | SkipJsonSchema[None] = Field(None, description="Its scale, or its σ where it is Gaussian")
 
 
 class EntryOut(BaseModel):
