@@ -36,7 +36,8 @@ REASONS = {
     "type": _FIXED, "title": _FIXED, "status": _FIXED, "detail": _REQUEST, "errors": _REQUEST,
     "errors.position": _REQUEST, "errors.where": _REQUEST, "errors.detail": _REQUEST,
     "requested": _REQUEST, "requested.epsilon": _REQUEST, "requested.delta": _REQUEST,
-    "requested.rho": _REQUEST, "largest_epsilon": _BUDGET, "largest_rho": _BUDGET, "blocking": _BUDGET, "rho": _BUDGET, "charged.rho": _BUDGET, "ledger.rho": _BUDGET,
+    "requested.rho": _REQUEST, "largest_epsilon": _BUDGET, "largest_rho": _BUDGET, "blocking": _BUDGET,
+    "rho": _BUDGET, "charged.rho": _BUDGET, "ledger.rho": _BUDGET,
     # lists
     "items": _FIXED, "cursor": _MADE,
     # ledgers and entries
