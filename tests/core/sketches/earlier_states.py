@@ -1,7 +1,7 @@
 """States in every earlier version of the stored form, with the sketches that they are: databases hold such bytes.
 
-What an earlier version did not store is not known: how often counters were lowered, and how many items were counted. Only
-of a stream with an empty slot it is certain that nothing was lowered.
+What an earlier version did not store is not known: how often counters were lowered, and how many items were counted.
+Only of a stream with an empty slot it is certain that nothing was lowered.
 """
 
 from base64 import b64decode

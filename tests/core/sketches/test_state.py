@@ -570,9 +570,7 @@ WRONG = {
     "packed: an offset": raw(b"a", family=2, version=2, entry=2, offset=1),
     "packed: laid out by column": raw(b"a", family=2, version=2, zero=1),
     "packed: too many counters": raw(b"a", family=2, version=2, k=MAX_K + 1),
-    "packed: billions of counters": raw(
-        b"a", family=2, version=2, k=2**32 - 1
-    ),  # refused at once, without room for them
+    "packed: billions of counters": raw(b"a", family=2, version=2, k=2**32 - 1),  # refused at once
     "packed: entries of 9 bytes": raw(b"a", family=2, version=2, width=9),
     "packed: more keys than counters": raw(b"a", b"b", family=2, version=2, k=1),
     "packed: a key that is not announced": raw(b"a", b"b", family=2, version=2, stored=1),
