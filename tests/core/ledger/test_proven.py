@@ -12,6 +12,7 @@ from app.core.ledger.accountants import ACCOUNTANTS, Accountant, Price
 from app.core.ledger.budget import Budget, Cost
 from app.core.ledger.chain import Entry
 from app.core.ledger.proven import Proven, proven
+from tests.core.ledger import concentrated
 
 BASIC, ZCDP = ACCOUNTANTS["basic"], ACCOUNTANTS["zcdp"]
 
@@ -91,10 +92,10 @@ def test_a_total_that_was_lowered_may_come_back_up_to_what_was_granted() -> None
 def allowance(total: Budget, *paid: Cost) -> tuple[mpmath.mpf, Fraction]:
     """(ε, δ) of a phase that begins after these releases, straight from the formula, in 60 digits."""
     with mpmath.workdps(60):
-        log = -mpmath.log(mpmath.mpf(total.delta_units // 2) / 10**18)
-        whole = (mpmath.sqrt(log + mpmath.mpf(total.epsilon_units) / 10**9) - mpmath.sqrt(log)) ** 2
+        set_aside = mpmath.mpf(total.delta_units // 2) / 10**18
+        whole = concentrated.rho_of(mpmath.mpf(total.epsilon_units) / 10**9, set_aside)
         rho = whole - sum(mpmath.mpf(cost.epsilon_units) ** 2 / 2 for cost in paid) / 10**18
-        return rho + 2 * mpmath.sqrt(rho * log), total.delta - sum(cost.delta for cost in paid)
+        return concentrated.epsilon_of(rho, set_aside), total.delta - sum(cost.delta for cost in paid)
 
 
 @pytest.mark.parametrize("raised", [granted("9"), granted("6", "1e-4"), granted("3", "1e-4")])
