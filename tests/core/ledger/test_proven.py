@@ -111,6 +111,15 @@ def test_a_total_raised_after_releases_adds_what_it_allows_from_then_on(raised: 
     assert found.guarantee.epsilon > raised.epsilon  # the present total alone is not proven
 
 
+def test_a_raise_by_an_earlier_version_allows_more_now_and_the_sum_says_so() -> None:
+    """The figures of accountants.md."""
+    found = after(ZCDP, granted("6"), *[RELEASE] * 100, granted("9"), RELEASE)
+    assert float(found.guarantee.epsilon) == pytest.approx(12.98, abs=0.005)
+    half = mpmath.mpf("5e-6")
+    then = concentrated.earlier_rho_of(mpmath.mpf(9), half) - mpmath.mpf("0.5")
+    assert float(6 + concentrated.earlier_epsilon_of(then, half)) == pytest.approx(12.73, abs=0.005)
+
+
 def test_each_raise_adds_a_phase_of_its_own() -> None:
     found = after(ZCDP, granted("2"), RELEASE, granted("4"), RELEASE, granted("3"), RELEASE, granted("5"), RELEASE)
     first, second, third = adds(found)
