@@ -15,11 +15,12 @@ from sqlalchemy import event
 from sqlalchemy.pool import QueuePool
 
 from app.api.release_outputs import BarOut, SnapshotOut, SnapshotSummaryOut
-from app.core.histogram import Bar, Selection
+from app.core.histogram import Bar
+from app.core.selection import Selection
 from app.main import create_app
 from app.settings import Settings
 from app.usecases.context import Context
-from app.usecases.read_snapshots import read_bars
+from app.usecases.read_bars import read_bars
 from tests import books
 from tests.api.calls import create_sketch, post_events
 from tests.api.large import BARS, SNAPSHOT, store

@@ -23,11 +23,11 @@ _SNAPSHOT = Snapshot(
     charged=[],
     remaining=[],
 )
-_BARS = [Bar("a", 100, 80, 200), Bar("b", 150, 130, 160)]
+_BARS = [Bar("b", 150, 130, 160), Bar("a", 100, 80, 200)]
 
 
 def _drawn(*bars: Bar) -> ElementTree.Element:
-    return ElementTree.fromstring(svg(_SNAPSHOT, bars or _BARS))
+    return ElementTree.fromstring(svg(_SNAPSHOT, bars or _BARS, "count"))
 
 
 def _of_class(drawing: ElementTree.Element, kind: str) -> list[dict[str, str]]:
@@ -84,6 +84,6 @@ def test_a_long_key_is_cut_and_so_are_more_than_a_hundred_bars() -> None:
 
 
 def test_an_empty_histogram_has_a_picture_too() -> None:
-    drawing = ElementTree.fromstring(svg(_SNAPSHOT, []))
+    drawing = ElementTree.fromstring(svg(_SNAPSHOT, [], "count"))
     assert "No key to show" in _texts(drawing)
     assert _of_class(drawing, "bar") == []

@@ -110,9 +110,9 @@ def test_the_same_values_written_otherwise_are_the_same_release(context: Context
 
 
 def test_a_digest_does_not_depend_on_how_many_bars_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    bars: list[basis.Bar] = [(f"key {number}", number, 0, None) for number in range(10)]
+    bars: list[basis.HashedBar] = [(f"key {number}", number, 0, None) for number in range(10)]
 
-    def of(bars: list[basis.Bar]) -> str:
+    def of(bars: list[basis.HashedBar]) -> str:
         return basis.snapshot_digest(snapshot="s", sketch="a", created_at="now", document={"x": 1}, bars=iter(bars))
 
     whole = of(bars)

@@ -1,0 +1,25 @@
+"""New snapshots store their bars by count."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0009"
+down_revision = "0008"
+
+_TABLE = "snapshot_bars"
+
+
+def upgrade() -> None:
+    """Make room for the numbers of the bars in key order, and drop the first keys of rows, which nobody read.
+
+    Rows of earlier versions stay as they are, by key and without these numbers.
+    """
+    with op.batch_alter_table(_TABLE) as table:
+        table.drop_column("first_key")
+        table.add_column(sa.Column("key_ranks", sa.JSON(none_as_null=True), nullable=True), insert_before="keys")
+    if op.get_bind().dialect.name == "sqlite":  # which altered the table by copying it, without its triggers
+        for verb in ("UPDATE", "DELETE"):
+            op.execute(
+                f"CREATE TRIGGER {_TABLE}_no_{verb.lower()} BEFORE {verb} ON {_TABLE}"
+                f" BEGIN SELECT RAISE(ABORT, '{_TABLE} is append-only'); END"
+            )
