@@ -23,7 +23,7 @@ _EXAMPLES: dict[type[errors.Refusal], errors.Refusal] = {
     errors.BudgetExhausted: errors.BudgetExhausted(
         requested={"epsilon": "0.5", "delta": "1e-6"},
         remaining=[{"ledger": "page-views", "epsilon": "0.25", "delta": "9e-6"}],
-        largest_epsilon="0.25",
+        largest={"epsilon": "0.25"},
         blocking=["page-views"],
     ),
 }
@@ -50,7 +50,10 @@ class BudgetProblem(Problem):
 
     requested: dict[str, str] = Field(description="The ε and δ of the release")
     remaining: list[dict[str, str]] = Field(description="What each of the sketch's ledgers has left")
-    largest_epsilon: str = Field(description="The largest ε that fits now at the requested δ", examples=["0.25"])
+    largest_epsilon: str | None = Field(
+        None, description="The largest ε that fits now at the requested δ", examples=["0.25"]
+    )
+    largest_rho: str | None = Field(None, description="The largest ρ, where the release was asked for in ρ")
     blocking: list[str] = Field(description="The ledgers that do not cover the request")
 
 

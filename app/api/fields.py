@@ -71,6 +71,26 @@ Epsilon = Annotated[
     Field(gt=0, le=1000, description="ε, a decimal string or number", examples=["0.5"]),
     _described(exclusiveMinimum=0, maximum=1000),
 ]
+Rho = Annotated[
+    Amount,
+    Field(
+        gt=0,
+        le=1000,
+        description="ρ instead of ε, where every ledger that pays is `zcdp`: Gaussian noise is then offered too",
+        examples=["0.005"],
+    ),
+    _described(exclusiveMinimum=0, maximum=1000),
+]
+TotalShare = Annotated[
+    Amount,
+    Field(
+        ge=Decimal("0.001"),
+        le=Decimal("0.5"),
+        description="The share of the price that `total` takes",
+        examples=["0.02"],
+    ),
+    _described(minimum=0.001, maximum=0.5),
+]
 Delta = Annotated[
     Amount,
     Field(ge=0, lt=1, description="δ, a decimal string or number", examples=["1e-6"]),
@@ -116,8 +136,8 @@ MaxContributions = Annotated[
 ExpectedEvents = Annotated[
     Annotated[int, Field(ge=0, le=2**53), _WHOLE] | None,
     Field(
-        description="How many events you expect the sketch to hold. Only this figure, never the true one, enters "
-        "the part of the error bound that comes from the sketch itself.",
+        description="What if the sketch held so many events? Then its own error is at most this divided by k + 1. A "
+        "release needs no such figure: it measures the sketch's own error.",
         examples=[100_000],
     ),
 ]

@@ -4,7 +4,8 @@ The models without a docstring have none on purpose: it would go into the OpenAP
 """
 
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from fractions import Fraction
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -18,7 +19,9 @@ from app.api.fields import (
     ExpectedEvents,
     MaxContributions,
     MechanismName,
+    Rho,
     Text,
+    TotalShare,
     UnitIn,
     UniverseSize,
     Whole,
@@ -149,16 +152,34 @@ class MergeIn(Input):
     )
 
 
-class PlanIn(Input):
-    epsilon: Epsilon
+class TermsIn(Input):
+    epsilon: Epsilon | None = None
+    rho: Rho | None = None
     delta: Delta
     beta: Beta = Decimal("0.05")
-    expected_events: ExpectedEvents = None
+    total: bool = Field(
+        False, description="Also release how many events, or people, there are, for a small share of the price"
+    )
+    total_share: TotalShare = Decimal("0.02")
+
+    @model_validator(mode="after")
+    def _one_currency(self) -> Self:
+        if (self.epsilon is None) == (self.rho is None):
+            raise ValueError("give either epsilon or rho")
+        return self
 
     def terms(self) -> Terms:
         """What is asked for, its cost exactly as it was written."""
-        cost = Cost.charged(epsilon=self.epsilon, delta=self.delta)
-        return Terms(cost=cost, beta=self.beta, expected_events=self.expected_events)
+        if self.rho is not None:
+            cost = Cost.charged_in_rho(rho=self.rho, delta=self.delta)
+        else:
+            cost = Cost.charged(epsilon=self.epsilon or Decimal(0), delta=self.delta)
+        share = Fraction(self.total_share) if self.total else Fraction(0)
+        return Terms(cost=cost, beta=self.beta, total_share=share)
+
+
+class PlanIn(TermsIn):
+    expected_events: ExpectedEvents = None
 
 
 class ParametersPlanIn(PlanIn):
@@ -180,7 +201,7 @@ class ParametersPlanIn(PlanIn):
         )
 
 
-class SnapshotIn(PlanIn):
+class SnapshotIn(TermsIn):
     mechanism: MechanismName = Field(AUTO, description=f"`{AUTO}` takes the one with the least error bound")
 
 

@@ -9,9 +9,9 @@ from typing import Self
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from app.api.outputs import EXAMPLE, AmountOut, DeltaOut, EpsilonOut, MechanismParametersOut, Sparse
+from app.api.outputs import EXAMPLE, AmountOut, DeltaOut, EpsilonOut, MechanismParametersOut, RhoOut, Sparse
 from app.core.comparison import Comparison
-from app.core.histogram import Snapshot
+from app.core.histogram import ErrorBound, Snapshot
 from app.core.planner import AUTO, Offer
 from app.usecases.plan_release import Plan
 
@@ -20,24 +20,48 @@ class LedgerAmountOut(AmountOut):
     ledger: str = Field(examples=["page-views"])
 
 
-class ChargeOut(Sparse, LedgerAmountOut):
+class CostOut(Sparse):
+    """The cost of a release: in ε, or in ρ where it was asked for in ρ; and δ."""
+
+    epsilon: EpsilonOut | SkipJsonSchema[None] = None
+    rho: RhoOut | SkipJsonSchema[None] = None
+    delta: DeltaOut
+
+
+class ChargeOut(CostOut):
+    ledger: str = Field(examples=["page-views"])
     rho: str | SkipJsonSchema[None] = Field(None, description="What a `zcdp` ledger counted", examples=["0.125"])
 
 
-class ErrorBoundOut(BaseModel):
-    """With probability 1 − β, for every key at once: true − sketch_low − noise_low ≤ released ≤ true + noise_high.
+class ErrorBoundOut(Sparse):
+    """With probability 1 − β, for every key at once: a listed key has a true count from `count − below` to
+    `count + above + sketch`, and a key that is not listed one of at most `unlisted`."""
 
-    A key that is absent from the histogram counts as released with 0.
-    """
-
-    noise_low: int = Field(description="Noise and threshold together", examples=[54])
-    noise_high: int = Field(description="Noise alone: it may add, the threshold only takes away", examples=[22])
-    sketch_low: int | None = Field(
-        description="expected_events/(k+1); null where expected_events was not given", examples=[97]
+    below: int = Field(description="Noise alone", examples=[22])
+    above: int = Field(description="Noise alone", examples=[19])
+    sketch: int | None = Field(
+        description="By how much the sketch itself may be too low. A release measures it, with noise, so it may be "
+        "negative; a plan takes expected_events/(k+1); null where neither is known",
+        examples=[43],
     )
+    unlisted: int | None = Field(description="Noise, threshold and sketch together; null as `sketch` is", examples=[94])
+    reason: str | SkipJsonSchema[None] = Field(None, description="Why `sketch` and `unlisted` are not known")
+
+    @classmethod
+    def of(cls, bound: ErrorBound) -> "ErrorBoundOut":
+        """The bound as it is answered."""
+        return cls.model_validate(bound, from_attributes=True)
 
 
-class OfferOut(BaseModel):
+class TotalOut(BaseModel):
+    """How many events, or people, there are: with noise, and where the true number lies."""
+
+    count: int = Field(examples=[10_021])
+    low: int = Field(examples=[9_713])
+    high: int = Field(examples=[10_329])
+
+
+class OfferOut(Sparse):
     """What one mechanism would give, from public parameters alone."""
 
     mechanism: str = Field(examples=[EXAMPLE.name])
@@ -49,21 +73,26 @@ class OfferOut(BaseModel):
         "expected_events, before the sketch's own error",
         examples=[136],
     )
-    charge: AmountOut = Field(description="What the ledger would pay")
+    total_within: int | SkipJsonSchema[None] = Field(
+        None, description="How far off the total may be, where it is asked for", examples=[300]
+    )
+    charge: CostOut = Field(description="What the ledger would pay")
     releases_remaining: int | None = Field(
         description="How many such releases the ledger still covers; null without a sketch", examples=[2]
     )
 
     @classmethod
-    def of(cls, offer: Offer, releases_remaining: int | None) -> "OfferOut":
-        """The offer as it is answered."""
+    def of(cls, offer: Offer, releases_remaining: int | None, events: int | None) -> "OfferOut":
+        """The offer as it is answered, for a sketch that holds so many events, or nobody knows how many."""
+        sketch = None if events is None else events // (offer.question.k + 1)
         return cls(
             mechanism=offer.mechanism,
             theorem=offer.theorem,
-            parameters=MechanismParametersOut.model_validate(offer.calibrated.parameters()),
-            error_bound=ErrorBoundOut.model_validate(offer.error_bound, from_attributes=True),
-            smallest_likely_count=offer.smallest_likely_count,
-            charge=AmountOut(**offer.cost.as_strings()),
+            parameters=MechanismParametersOut.model_validate(offer.parameters()),
+            error_bound=ErrorBoundOut.of(offer.noise_bound.with_sketch(sketch)),
+            smallest_likely_count=offer.smallest_likely_count + (sketch or 0),
+            total_within=offer.total.reach(offer.beta_of_total) if offer.total else None,
+            charge=CostOut(**offer.cost.as_strings()),
             releases_remaining=releases_remaining,
         )
 
@@ -92,16 +121,22 @@ class ComparisonOut(BaseModel):
 class PlanOut(Sparse):
     recommended: str = Field(description=f"What `{AUTO}` would take", examples=[EXAMPLE.name])
     mechanisms: list[OfferOut] = Field(description="Those that apply, the recommended one first")
+    in_rho: OfferOut | SkipJsonSchema[None] = Field(
+        None,
+        description="Where every ledger that pays is `zcdp`: what the price of the recommended mechanism would give "
+        "if it were asked for as `rho`, where that is better",
+    )
     comparison: ComparisonOut | SkipJsonSchema[None] = Field(
         None, description="Of both units, where no sketch has settled on one"
     )
 
     @classmethod
-    def of(cls, plan: Plan) -> "PlanOut":
-        """The plan as it is answered."""
-        mechanisms = [OfferOut.of(*offer) for offer in plan.offers]
+    def of(cls, plan: Plan, events: int | None) -> "PlanOut":
+        """The plan as it is answered, for a sketch that holds so many events, or nobody knows how many."""
+        mechanisms = [OfferOut.of(*offer, events) for offer in plan.offers]
+        in_rho = OfferOut.of(plan.in_rho, None, events) if plan.in_rho else None
         comparison = ComparisonOut.of(plan.comparison) if plan.comparison else None
-        return cls(recommended=mechanisms[0].mechanism, mechanisms=mechanisms, comparison=comparison)
+        return cls(recommended=mechanisms[0].mechanism, mechanisms=mechanisms, in_rho=in_rho, comparison=comparison)
 
 
 class BarOut(BaseModel):
@@ -110,10 +145,10 @@ class BarOut(BaseModel):
     key: str = Field(examples=["/pricing"])
     count: int = Field(description="With noise", examples=[1043])
     low: int = Field(examples=[1021])
-    high: int | None = Field(description="null where expected_events was not given", examples=[1162])
+    high: int | None = Field(description="null where the sketch's own error is not known", examples=[1105])
 
 
-class SnapshotSummaryOut(BaseModel):
+class SnapshotSummaryOut(Sparse):
     """A release without its histogram."""
 
     id: str = Field(examples=["0f8fad5bd9cb469fa16570867728950e"])
@@ -121,11 +156,13 @@ class SnapshotSummaryOut(BaseModel):
     created_at: datetime
     mechanism: str = Field(examples=[EXAMPLE.name])
     theorem: str = Field(description="Label in the paper", examples=[EXAMPLE.theorem])
-    epsilon: EpsilonOut
+    epsilon: EpsilonOut | SkipJsonSchema[None] = Field(None, description="Absent where the release is stated in ρ")
+    rho: RhoOut | SkipJsonSchema[None] = Field(None, description="Absent where the release is stated in ε")
     delta: DeltaOut
     beta: str = Field(description="Error bounds hold with probability 1 − β", examples=["0.05"])
     parameters: MechanismParametersOut
     error_bound: ErrorBoundOut
+    total: TotalOut | SkipJsonSchema[None] = Field(None, description="Where it was asked for")
     guarantee: str = Field(
         description="What is protected, against what, under which assumption",
         examples=["Protects any one event from whoever sees this snapshot, whatever else they know: …"],

@@ -58,7 +58,8 @@ def _selection(keys: Named, top: Top = None, min_count: MinCount = None, order: 
 
 Wanted = Annotated[Selection, Depends(_selection)]
 
-_TERMS = {"epsilon": "0.5", "delta": "1e-6", "beta": "0.05", "expected_events": 100_000}
+_TERMS = {"epsilon": "0.5", "delta": "1e-6", "beta": "0.05"}
+_WHAT_IF = {**_TERMS, "expected_events": 100_000}
 _VALIDATOR = headers_documented({"ETag": "For If-None-Match: a stored release never changes"})
 _MARKED = {
     TRUNCATED: {
@@ -86,23 +87,23 @@ _RELEASED: Responses = {
 @router.post(
     "/v1/plan",
     tags=["snapshots"],
-    openapi_extra=example({"k": 1024, "unit": "event", **_TERMS}),
+    openapi_extra=example({"k": 1024, "unit": "event", **_WHAT_IF}),
     responses=responses(InvalidNumber, NoMechanism),
 )
 def plan(body: ParametersPlanIn, app: AppContext, caller: Reader) -> PlanOut:
     """What a release would give for these parameters, before a sketch exists. Needs `read`."""
-    return PlanOut.of(plan_parameters(app, body.parameters(), body.terms()))
+    return PlanOut.of(plan_parameters(app, body.parameters(), body.terms()), body.expected_events)
 
 
 @router.post(
     "/v1/sketches/{name}/plan",
     tags=["snapshots"],
-    openapi_extra=example(_TERMS),
+    openapi_extra=example(_WHAT_IF),
     responses=responses(UnknownSketch, InvalidNumber, NoMechanism),
 )
 def plan_snapshot(name: SketchName, body: PlanIn, app: AppContext, caller: ReaderOfName) -> PlanOut:
     """What a release would give and cost: noise, threshold, error bounds. Spends nothing. Needs `read`."""
-    return PlanOut.of(plan_sketch(app, name, body.terms()))
+    return PlanOut.of(plan_sketch(app, name, body.terms()), body.expected_events)
 
 
 @router.post(

@@ -87,6 +87,9 @@ class IncompatibleSketches(Refusal):
         return {"field": self.field}
 
 
+_WITH_ARTICLE = {"epsilon": "an epsilon", "rho": "a rho"}
+
+
 @dataclass(eq=False)
 class BudgetExhausted(Refusal):
     """A release that some ledger cannot pay. Computed from the ledgers alone."""
@@ -94,13 +97,14 @@ class BudgetExhausted(Refusal):
     title = "The privacy budget does not cover this release"
     requested: dict[str, str]
     remaining: Sequence[dict[str, str]]
-    largest_epsilon: str
+    largest: dict[str, str]  # that fits now at the δ of the request: an epsilon, or a rho where that was asked for
     blocking: Sequence[str]
 
     def __str__(self) -> str:
+        [(currency, most)] = self.largest.items()
         fits = (
-            f"At this delta an epsilon of at most {self.largest_epsilon} fits now."
-            if self.largest_epsilon != "0"
+            f"At this delta {_WITH_ARTICLE[currency]} of at most {most} fits now."
+            if most != "0"
             else "No release at this delta fits any more."
         )
         return f"Nothing was charged. The release is not covered by: {', '.join(self.blocking)}. {fits}"
@@ -111,6 +115,6 @@ class BudgetExhausted(Refusal):
         return {
             "requested": self.requested,
             "remaining": list(self.remaining),
-            "largest_epsilon": self.largest_epsilon,
+            **{f"largest_{currency}": most for currency, most in self.largest.items()},
             "blocking": list(self.blocking),
         }

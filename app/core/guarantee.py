@@ -11,6 +11,10 @@ This is the one place that says what every guarantee of the service assumes:
   are cut into requests does not matter; a sender who samples or routes them by what others sent breaks it.
 """
 
+import math
+from collections.abc import Sequence
+
+from app.core.ledger.account import Account
 from app.core.ledger.budget import Cost
 from app.core.sketches.parameters import Contributions, SketchParameters
 
@@ -24,15 +28,37 @@ ASSUMED = (
 )
 
 
-def sentence(parameters: SketchParameters, *, cost: Cost, counted_by_request: bool = False) -> str:
-    """The whole guarantee of a snapshot at this cost, of a sketch with these public parameters."""
-    amounts = cost.as_strings()
-    likely = f"at most e^{amounts['epsilon']} times as likely" + (f", plus {amounts['delta']}," if cost.delta else "")
+def sentence(
+    parameters: SketchParameters, *, cost: Cost, payers: Sequence[Account] = (), counted_by_request: bool = False
+) -> str:
+    """The whole guarantee of a snapshot at this cost, paid by these ledgers, of a sketch of these parameters."""
     said = (
-        f"Protects {_what(parameters)} from whoever sees this snapshot, whatever else they know: any answer is "
-        f"{likely} with it as without it. {_assumption(parameters)} {_taken(parameters)}"
+        f"Protects {_what(parameters)} from whoever sees this snapshot, whatever else they know: "
+        f"{_likelihood(cost, payers)} {_assumption(parameters)} {_taken(parameters)}"
     )
     return with_exception(said) if counted_by_request else said
+
+
+def _likelihood(cost: Cost, payers: Sequence[Account]) -> str:
+    """What the cost promises, for somebody who knows no formula.
+
+    Of ρ-zCDP the logarithm of how much likelier an answer is stays below ρ + 2√(ρ·ln 20), except with probability 1/20.
+    """
+    amounts = cost.as_strings()
+    if not cost.rho_units:
+        plus = f", plus {amounts['delta']}," if cost.delta else ""
+        return f"any answer is at most e^{amounts['epsilon']} times as likely{plus} with it as without it."
+    rho = float(cost.rho)
+    times = math.exp(rho + 2 * math.sqrt(rho * math.log(20)))
+    totals = [
+        f"({total['epsilon']}, {total['delta']}) for ledger {account.ledger}"
+        for account, total in ((account, account.total.as_strings()) for account in payers[:3])
+    ]
+    return (
+        f"the release is {amounts['rho']}-zCDP, but for a probability of {amounts['delta']}. In words: in 19 of 20 "
+        f"cases at least, the answer that comes is at most {times:.3g} times as likely with it as without it. All "
+        f"releases together keep within the (ε, δ) of the ledgers that pay: {', '.join(totals)}."
+    )
 
 
 def with_exception(said: str) -> str:

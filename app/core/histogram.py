@@ -5,17 +5,70 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Self
 
+Counts = Mapping[str, int]  # noisy counts by key: the output of a mechanism, safe to publish
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The output of a mechanism: private counts, and by how much the sketch itself may be too low. Safe to publish."""
+
+    counts: Counts
+    sketch_error: int | None  # with noise, so it may be negative; None where the sketch does not know its own error
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseBound:
+    """What noise and threshold alone do. With probability 1 − β, for all keys at once, S the released sketch error:
+
+    - a listed key has a counter of at least count − below, and a true count of at most count + above + S;
+    - a key that is not listed has a true count of at most S + unlisted.
+    """
+
+    below: int
+    above: int
+    unlisted: int
+
+    def with_sketch(self, error: int | None, reason: str = "") -> "ErrorBound":
+        """The bound of a release whose sketch is so much too low itself; `reason` says why that is not known."""
+        unlisted = None if error is None else max(0, error + self.unlisted)
+        return ErrorBound(self.below, self.above, error, unlisted, reason)
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorBound:
-    """With probability 1 − β, for every key at once (an absent key has the released count 0):
+    """With probability 1 − β, for all keys at once: a listed key has a true count from count − below to
+    count + above + sketch, and a key that is not listed one of at most `unlisted`."""
 
-    true count − sketch_low − noise_low ≤ released count ≤ true count + noise_high.
-    """
+    below: int  # noise
+    above: int  # noise
+    sketch: int | None  # the sketch's own error, as it was released; in a plan, that of the declared number of events
+    unlisted: int | None  # noise, threshold and sketch together
+    reason: str = ""  # why the last two are not known
 
-    noise_low: int  # noise and threshold together
-    noise_high: int
-    sketch_low: int | None  # n/(k+1) for the declared n; None where none was declared, never the true n
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The bound that was stored as this document, by this version or an earlier one.
+
+        Earlier versions stored that true − sketch_low − noise_low ≤ released ≤ true + noise_high for every key, absent
+        ones counting as 0; a bar's upper end was at most 2 more than noise_high and sketch_low above its count.
+        """
+        if "noise_low" not in document:
+            return cls(**document)
+        low, high, sketch = document["noise_low"], document["noise_high"], document["sketch_low"]
+        reason = _NOT_DECLARED if sketch is None else ""
+        return cls(high, high + 2, sketch, None if sketch is None else low + sketch, reason)
+
+
+_NOT_DECLARED = "Released by an earlier version, without a declared number of events."
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A noisy number, and where the true one lies."""
+
+    count: int
+    low: int
+    high: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +78,17 @@ class Bar:
     key: str
     count: int
     low: int
-    high: int | None  # None where the declared number of events is missing
+    high: int | None  # None where the sketch's own error is not known
 
 
-Counts = Mapping[str, int]  # noisy counts by key: the output of a mechanism, safe to publish
+def bars(counts: Counts, bound: ErrorBound, least: int) -> list[Bar]:
+    """The released counts with the intervals of their true counts, which are never under `least`."""
+    above = None if bound.sketch is None else bound.above + bound.sketch
+    listed = []
+    for key, count in counts.items():
+        low = max(least, count - bound.below)
+        listed.append(Bar(key, count, low, None if above is None else max(low, count + above)))
+    return listed
 
 
 def largest(counts: Counts, number: int) -> Counts:
@@ -37,19 +97,6 @@ def largest(counts: Counts, number: int) -> Counts:
         return dict(sorted(counts.items()))
     kept = sorted(counts, key=lambda key: (-counts[key], key))[:number]
     return {key: counts[key] for key in sorted(kept)}
-
-
-def with_bounds(counts: Counts, *, below: int, above: int, sketch_low: int | None, least: int) -> list[Bar]:
-    """Bars whose true counts are at most `below` lower or `above` + `sketch_low` higher, and never under `least`."""
-    return [
-        Bar(
-            key,
-            count,
-            low=max(least, count - below),
-            high=None if sketch_low is None else count + above + sketch_low,
-        )
-        for key, count in counts.items()
-    ]
 
 
 def within_bytes(counts: Counts, most_bytes: int) -> tuple[Counts, int | None]:
@@ -76,11 +123,13 @@ class Snapshot:
     created_at: datetime
     mechanism: str
     theorem: str
-    epsilon: str
+    epsilon: str | None = None  # None where the release is stated in ρ
+    rho: str | None = None  # None where it is stated in ε
     delta: str
     beta: str
     parameters: Mapping[str, object]
     error_bound: ErrorBound
+    total: Interval | None = None  # the number of events, or of people, where it was asked for
     guarantee: str = ""  # in words
     truncated: bool = False  # the smallest counts were left out, because the keys had too many bytes
     charged: Sequence[Mapping[str, str]]
@@ -89,13 +138,18 @@ class Snapshot:
     def document(self) -> dict[str, Any]:
         """What is stored of it as one JSON value; the rest are columns (`_COLUMNS`)."""
         others = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _COLUMNS}
-        return others | {"error_bound": asdict(self.error_bound)}
+        total = None if self.total is None else asdict(self.total)
+        return others | {"error_bound": asdict(self.error_bound), "total": total}
 
     @classmethod
     def of(cls, document: dict[str, Any], *, id: str, sketch: str, created_at: datetime) -> Self:  # noqa: A002
         """The snapshot that was stored as this document and these columns."""
-        parts = document | {"error_bound": ErrorBound(**document["error_bound"])}
-        return cls(id=id, sketch=sketch, created_at=created_at, **parts)
+        total = document.get("total")
+        measured = {
+            "error_bound": ErrorBound.of(document["error_bound"]),
+            "total": Interval(**total) if total else None,
+        }
+        return cls(id=id, sketch=sketch, created_at=created_at, **(document | measured))
 
 
 _COLUMNS = ("id", "sketch", "created_at")

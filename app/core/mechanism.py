@@ -6,12 +6,12 @@ that are there and knows none by name.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Generic, Literal, TypeVar
 
 from app.core.errors import NoMechanism
-from app.core.histogram import Bar, Counts, ErrorBound
+from app.core.histogram import NoiseBound, Released
 from app.core.ledger.budget import Cost
 from app.core.noise.samplers import Noise
 from app.core.sketches.compact import CompactSketch
@@ -36,9 +36,10 @@ class Question:
     max_contributions: int  # events of one person; 1 where a person is one set of keys
     sources: int  # streams in a summed sketch; 1 otherwise
     universe_size: int | None
-    cost: Cost
+    cost: Cost  # as it was asked for, in ε or in ρ
     beta: float
-    expected_events: int | None
+    total_share: Fraction = Fraction(0)  # of the cost, for releasing the number of events too; 0 where it is not asked
+    paid_in_rho: bool = False  # all ledgers that pay count ρ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +51,12 @@ class Calibrated(ABC, Generic[Taken]):
     threshold: int  # the smallest noisy count that is reported
 
     @abstractmethod
-    def release(self, sketch: Taken, noise: Noise, universe: Universe | None = None) -> Counts:
-        """Draw noise, and return the noisy counts that are at least the threshold, in key order.
+    def release(self, sketch: Taken, noise: Noise, universe: Universe | None = None) -> Released:
+        """Draw noise, and return the noisy counts that are at least the threshold, in key order, and the sketch error.
 
         What is drawn, and how often, does not depend on what the sketch holds (but for sums of very many keys, see
-        `samplers.padded`). `universe` is the declared one of the sketch; a mechanism that puts noise on every key
-        needs it.
+        `samplers.padded`), nor on whether it knows its own error. `universe` is the declared one of the sketch; a
+        mechanism that puts noise on every key needs it.
         """
 
     @abstractmethod
@@ -63,24 +64,21 @@ class Calibrated(ABC, Generic[Taken]):
         """What a sceptic needs to recompute the guarantee, as it is stored and published."""
 
     @abstractmethod
-    def error_bound(self, beta: float, expected_events: int | None) -> ErrorBound:
-        """How wrong a release can be, except with probability β."""
-
-    @abstractmethod
-    def bars(self, counts: Counts, bound: ErrorBound) -> list[Bar]:
-        """The released counts, each with the interval in which its true count lies if the bound holds."""
+    def noise_bound(self, beta: float) -> NoiseBound:
+        """What noise and threshold do to a release, except with probability β."""
 
     @abstractmethod
     def smallest_likely_count(self, beta: float) -> int:
         """The smallest count in the sketch that is reported with probability 1 − β."""
 
+    @property
+    def least(self) -> int:
+        """The smallest true count that a listed key can have: 1, unless noise alone may list a key."""
+        return 1
+
     def rho(self, charged: Cost) -> Fraction:
         """ρ at which the release is δ-approximately ρ-zCDP: what ε implies, unless the noise itself gives less."""
         return charged.epsilon**2 / 2
-
-    def sketch_error(self, expected_events: int | None) -> int | None:
-        """By how much the sketch alone may be too low, n/(k+1), for the declared n; None where none was declared."""
-        return None if expected_events is None else expected_events // (self.k + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +96,7 @@ class Mechanism(Generic[Covered]):
     is_pure: bool  # it charges no δ, also where one is offered
     calibrate: Callable[[Question], Calibrated[Covered]]
     rho_of: Callable[[Mapping[str, Any]], Fraction] | None = None  # of published parameters; None: ρ follows from ε
+    needs_rho: bool = False  # its privacy is stated in ρ, which a `zcdp` ledger counts, and not in ε
 
     @property
     def families(self) -> tuple[Family, ...]:
@@ -110,15 +109,24 @@ class Mechanism(Generic[Covered]):
             raise NoMechanism(f"{self.name} cuts at a threshold and needs a delta above 0, for example 1e-6.")
         if self.needs_universe and question.universe_size is None:
             raise NoMechanism(f"{self.name} needs a sketch with a declared universe.")
-        return self.calibrate(question)
+        if self.needs_rho and not question.cost.rho_units:
+            raise NoMechanism(
+                f"{self.name} is priced in ρ: where all ledgers are zcdp, ask for rho instead of epsilon."
+            )
+        return self.calibrate(replace(question, cost=self._asked(question.cost)))
 
     def charge(self, asked: Cost) -> Cost:
         """What a ledger pays for a release at this cost: a pure mechanism needs no δ and pays none."""
-        return Cost(asked.epsilon_units, 0) if self.is_pure else asked
+        cost = self._asked(asked)
+        return replace(cost, delta_units=0) if self.is_pure else cost
+
+    def _asked(self, cost: Cost) -> Cost:
+        """The cost as the mechanism is calibrated for it: in ε, unless its noise itself says what its ρ is."""
+        return cost if self.rho_of else cost.in_epsilon()
 
     def release(
         self, calibrated: Calibrated[Covered], sketch: Sketch, universe: Universe | None, noise: Noise
-    ) -> Counts:
+    ) -> Released:
         """Draw noise and release the sketch. This is the one place where a sketch meets a mechanism.
 
         A sketch of a type that the proof does not cover is refused, whatever the question said that it would be.

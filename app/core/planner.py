@@ -3,13 +3,14 @@
 What can be chosen is what lies in `mechanisms/`; which families of sketch a mechanism may release, it says itself.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from app.core import totals
 from app.core.errors import NoMechanism
-from app.core.histogram import Counts, ErrorBound
-from app.core.ledger.budget import Cost
+from app.core.histogram import NoiseBound, Released
+from app.core.ledger.budget import RHO_DIGITS, Cost
 from app.core.mechanism import Calibrated, Family, Mechanism, Question
 from app.core.mechanisms import of_family
 from app.core.noise.samplers import Noise, draw_ahead
@@ -17,8 +18,9 @@ from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.universe import Universe
+from app.core.totals import Total
 
-__all__ = ["AUTO", "Family", "Offer", "Question", "choose", "draw_for", "offers", "run"]
+__all__ = ["AUTO", "Family", "Offer", "Output", "Question", "at_rho", "choose", "draw_for", "offers", "run"]
 
 AUTO = "auto"
 
@@ -30,9 +32,10 @@ class Offer:
     question: Question
     by: Mechanism[Any]
     calibrated: Calibrated[Any]
-    cost: Cost
-    error_bound: ErrorBound
-    smallest_likely_count: int
+    cost: Cost  # of the histogram and the total together
+    noise_bound: NoiseBound
+    smallest_likely_count: int  # in the sketch
+    total: Total | None = None  # how the number of events would be released, where it is asked for
 
     @property
     def mechanism(self) -> str:
@@ -57,11 +60,22 @@ class Offer:
     @property
     def rho(self) -> Fraction:
         """ρ-zCDP, but for δ: what the noise is where it is Gaussian, else what ε implies."""
-        return self.calibrated.rho(self.cost)
+        _, histogram = totals.shares(self.question.cost, self.question.total_share)
+        alone = self.calibrated.rho(self.by.charge(histogram))
+        return alone if self.total is None else alone + self.total.rho()
+
+    @property
+    def beta_of_total(self) -> float:
+        """The part of β at which the interval of the total fails."""
+        return self.question.beta * float(totals.SHARE_OF_BETA)
+
+    def parameters(self) -> dict[str, object]:
+        """What a sceptic needs to recompute the guarantee, as it is stored and published."""
+        return self.calibrated.parameters() | (self.total.parameters() if self.total else {})
 
 
 def offers(question: Question) -> list[Offer]:
-    """What every applicable mechanism offers, the one with the least error bound first."""
+    """What every applicable mechanism offers, the one with the least error bound at equal price first."""
     found, reasons = [], []
     for mechanism in of_family(question.family):
         try:
@@ -70,7 +84,7 @@ def offers(question: Question) -> list[Offer]:
             reasons.append(str(reason))
     if not found:
         raise NoMechanism(" ".join(reasons))
-    return sorted(found, key=lambda offer: (offer.error_bound.noise_low, offer.error_bound.noise_high))
+    return sorted(found, key=_error_at_equal_price(found, question))
 
 
 def choose(question: Question, mechanism: str) -> Offer:
@@ -86,16 +100,66 @@ def choose(question: Question, mechanism: str) -> Offer:
     )
 
 
+def at_rho(question: Question, rho: Fraction) -> Question:
+    """The same question at a price in ρ, rounded down."""
+    units = max(1, int(rho * 10**RHO_DIGITS))
+    return replace(question, cost=Cost(0, question.cost.delta_units, units))
+
+
+def _error_at_equal_price(found: list[Offer], question: Question) -> Any:
+    """How offers are ranked: by their error bounds, each at the price of the cheapest on the ledgers that pay.
+
+    All offers at one ε, or at one ρ, cost the same where ε, or ρ, is counted. At one ε Gaussian noise costs less ρ than
+    Laplace noise: ledgers that count ρ are offered each at the ρ of the cheapest, to compare them.
+    """
+
+    def error(offer: Offer) -> tuple[int, int]:
+        bound = offer.noise_bound
+        return bound.unlisted, bound.below + bound.above
+
+    if not question.paid_in_rho or question.cost.rho_units or len(found) == 1:
+        return error
+    cheapest = at_rho(question, min(offer.rho for offer in found))
+    return lambda offer: error(_offer(offer.by, cheapest))
+
+
 def _offer(mechanism: Mechanism[Any], question: Question) -> Offer:
+    if not question.total_share:
+        return _histogram_offer(mechanism, question)
+    for_total, for_histogram = totals.shares(question.cost, question.total_share)
+    beta = question.beta * float(1 - totals.SHARE_OF_BETA)
+    alone = _histogram_offer(mechanism, replace(question, cost=for_histogram, beta=beta))
+    cost = Cost(*(mine + theirs for mine, theirs in zip(_units(alone.cost), _units(for_total), strict=True)))
+    return replace(alone, question=question, cost=cost, total=totals.calibrate(for_total, question.max_contributions))
+
+
+def _histogram_offer(mechanism: Mechanism[Any], question: Question) -> Offer:
     calibrated = mechanism.calibrated(question)
-    bound = calibrated.error_bound(question.beta, question.expected_events)
-    likely = calibrated.smallest_likely_count(question.beta) + (bound.sketch_low or 0)
+    bound, likely = calibrated.noise_bound(question.beta), calibrated.smallest_likely_count(question.beta)
     return Offer(question, mechanism, calibrated, mechanism.charge(question.cost), bound, likely)
 
 
-def run(offer: Offer, sketch: Sketch, universe: Universe | None, noise: Noise) -> Counts:
+def _units(cost: Cost) -> tuple[int, int, int]:
+    return cost.epsilon_units, cost.delta_units, cost.rho_units
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a release gives: the histogram, and the number of events where it was asked for. Safe to publish."""
+
+    histogram: Released
+    total: int | None
+
+
+def run(offer: Offer, sketch: Sketch, universe: Universe | None, noise: Noise) -> Output:
     """Draw the offer's noise and release the sketch with it. A sketch that no proof covers is refused."""
-    return offer.by.release(offer.calibrated, sketch, universe, noise)
+    histogram = offer.by.release(offer.calibrated, sketch, universe, noise)
+    if offer.total is None:
+        return Output(histogram, None)
+    number = sketch.items if isinstance(sketch, CompactSketch) else sketch.events
+    if number is None:
+        raise NoMechanism("How many events this sketch holds is not known: an earlier version counted the first ones.")
+    return Output(histogram, offer.total.release(number, noise))
 
 
 def draw_for(offer: Offer, universe: Universe | None, noise: Noise) -> Noise:

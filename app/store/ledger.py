@@ -208,7 +208,7 @@ def _release(ledger: LedgerRecord, offer: Offer, snapshot_id: str, basis: Mappin
         snapshot=snapshot_id,
         mechanism=offer.mechanism,
         mechanism_version=offer.version,
-        parameters=offer.calibrated.parameters(),
+        parameters=offer.parameters(),
         epsilon_units=offer.cost.epsilon_units,
         delta_units=offer.cost.delta_units,
         price=price.main,

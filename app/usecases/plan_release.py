@@ -1,12 +1,15 @@
 """Say what a release would give and cost. Spends nothing and reads no data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 
 from app.core.comparison import Comparison, compare
 from app.core.errors import InvalidNumber
+from app.core.ledger.account import Account, require_currency
 from app.core.ledger.budget import Cost
-from app.core.planner import Family, Offer, Question, offers
+from app.core.planner import Family, Offer, Question, at_rho, offers
 from app.core.sketches.parameters import SketchParameters
 from app.store import ledger, sketches
 from app.usecases.context import Context
@@ -18,9 +21,11 @@ class Terms:
 
     cost: Cost
     beta: Decimal
-    expected_events: int | None
+    total_share: Fraction = Fraction(0)  # of the cost, for the number of events; 0 where it is not asked for
 
-    def about(self, parameters: SketchParameters, *, family: Family, sources: int = 1) -> Question:
+    def about(
+        self, parameters: SketchParameters, *, family: Family, sources: int = 1, accounts: list[Account] | None = None
+    ) -> Question:
         """The question for a sketch of these public parameters, and of this family, on these terms."""
         return Question(
             family=family,
@@ -30,7 +35,8 @@ class Terms:
             universe_size=parameters.universe_size,
             cost=self.cost,
             beta=float(self.beta),
-            expected_events=self.expected_events,
+            total_share=self.total_share,
+            paid_in_rho=accounts is not None and all(account.accountant.counts_rho for account in accounts),
         )
 
 
@@ -38,8 +44,9 @@ class Terms:
 class Plan:
     """Offers, the best first, each with how many such releases the ledger still covers (None without a sketch)."""
 
-    offers: list[tuple[Offer, int | None]]
+    offers: Sequence[tuple[Offer, int | None]]
     comparison: Comparison | None = None
+    in_rho: Offer | None = None  # what the same price, asked for in ρ, would give with less error
 
 
 def plan_sketch(context: Context, name: str, terms: Terms) -> Plan:
@@ -47,8 +54,11 @@ def plan_sketch(context: Context, name: str, terms: Terms) -> Plan:
     with context.database.reading() as session:
         sketch = sketches.get_live(session, name)
         accounts = [payer.account for payer in ledger.payers(session, sketch.id)]
-    found = offers(terms.about(sketch.parameters, family=sketch.family, sources=sketch.sources))
-    return Plan([(offer, min(account.how_many(offer) for account in accounts)) for offer in found])
+    require_currency(accounts, terms.cost)
+    question = terms.about(sketch.parameters, family=sketch.family, sources=sketch.sources, accounts=accounts)
+    found = offers(question)
+    counted = [(offer, min(account.how_many(offer) for account in accounts)) for offer in found]
+    return Plan(counted, in_rho=_better_in_rho(question, found[0]))
 
 
 def plan_parameters(context: Context, parameters: SketchParameters, terms: Terms) -> Plan:
@@ -58,3 +68,11 @@ def plan_parameters(context: Context, parameters: SketchParameters, terms: Terms
     question = terms.about(parameters, family=parameters.first_family)
     found = offers(question)
     return Plan([(offer, None) for offer in found], compare(question, parameters.max_contributions))
+
+
+def _better_in_rho(question: Question, best: Offer) -> Offer | None:
+    """What the price of the best offer gives where it is asked for in ρ, if ledgers count ρ and that is better."""
+    if not question.paid_in_rho or question.cost.rho_units:
+        return None
+    offer = offers(at_rho(question, best.rho))[0]
+    return offer if offer.noise_bound.unlisted < best.noise_bound.unlisted else None

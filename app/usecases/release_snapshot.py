@@ -16,11 +16,11 @@ from uuid import uuid4
 from sqlalchemy.orm import Session
 
 from app.core.guarantee import sentence
-from app.core.histogram import Counts, ErrorBound, Snapshot, within_bytes
-from app.core.ledger.account import Account, Payment, exhausted, payments
+from app.core.histogram import ErrorBound, Interval, Snapshot, bars, within_bytes
+from app.core.ledger.account import Account, exhausted, payments, require_currency
 from app.core.ledger.budget import decimal_text
 from app.core.noise.samplers import Noise
-from app.core.planner import Family, Offer, choose, draw_for, run
+from app.core.planner import Family, Offer, Output, choose, draw_for, run
 from app.core.sketches.universe import Universe
 from app.refusals import Overloaded, UnknownSketch
 from app.store import claims, ledger, sketches, snapshots, states
@@ -51,10 +51,10 @@ class _Prepared:
             return False
         return not isinstance(self.drawn, _Counted) or self.drawn.token == states.token(session, sketch.id)
 
-    def add_noise(self, session: Session, sketch: SketchRecord) -> Counts:
-        """The noisy counts of the locked sketch, from the noise that was drawn, which is used up then."""
+    def add_noise(self, session: Session, sketch: SketchRecord) -> Output:
+        """What is released of the locked sketch, from the noise that was drawn, which is used up then."""
         if isinstance(self.drawn, _Counted):
-            return self.drawn.counts
+            return self.drawn.output
         return run(self.offer, states.load(session, sketch, for_update=False), self.universe, self.drawn)
 
 
@@ -63,7 +63,7 @@ class _Counted:
     """What a copy of a sum gives, which may be stored and answered only once it is paid for."""
 
     token: int  # of what was copied
-    counts: Counts = field(repr=False)
+    output: Output = field(repr=False)
 
 
 class _NotCovered(Exception):
@@ -118,7 +118,9 @@ def _prepare(context: Context, name: str, terms: Terms, mechanism: str) -> _Prep
     with context.database.reading(one_moment=True) as session:
         sketch = sketches.get_live(session, name)
         accounts = [payer.account for payer in ledger.payers(session, sketch.id)]
-    offer = choose(terms.about(sketch.parameters, family=sketch.family, sources=sketch.sources), mechanism)
+    require_currency(accounts, terms.cost)
+    question = terms.about(sketch.parameters, family=sketch.family, sources=sketch.sources, accounts=accounts)
+    offer = choose(question, mechanism)
     if not all(account.covers(offer) for account in accounts):
         raise exhausted(accounts, offer)
     universe = sketch.parameters.universe
@@ -162,20 +164,26 @@ def _release(
     offer = prepared.offer
     payers = ledger.lock_payers(session, sketch.id)
     accounts = [payer.account for payer in payers]
+    require_currency(accounts, offer.cost)  # a merge may have brought in a ledger that counts otherwise
     if not all(account.covers(offer) for account in accounts):
         raise _NotCovered(accounts, offer)
-    counts, left_out = within_bytes(prepared.add_noise(session, sketch), most_bytes)
-    snapshot = _snapshot(sketch, terms, offer, left_out, payments(accounts, offer), now)
-    digest = snapshots.add(session, snapshot, offer.calibrated.bars(counts, offer.error_bound), sketch.id)
+    output = prepared.add_noise(session, sketch)
+    counts, left_out = within_bytes(output.histogram.counts, most_bytes)
+    bound = _error_bound(offer, output.histogram.sketch_error, left_out)
+    snapshot = _snapshot(sketch, terms, offer, accounts, now)
+    released = replace(
+        snapshot, error_bound=bound, total=_interval(offer, output.total), truncated=left_out is not None
+    )
+    digest = snapshots.add(session, released, bars(counts, bound, offer.calibrated.least), sketch.id)
     basis = asdict(sketches.basis(session, sketch.id)) | {"snapshot_digest": digest}
-    ledger.charge(session, payers, offer, snapshot_id=snapshot.id, basis=basis, now=now)
-    return snapshot
+    ledger.charge(session, payers, offer, snapshot_id=released.id, basis=basis, now=now)
+    return released
 
 
-def _snapshot(
-    sketch: SketchRecord, terms: Terms, offer: Offer, left_out: int | None, paid: Sequence[Payment], now: datetime
-) -> Snapshot:
-    """`left_out`: the largest count for which there was no room, if there was one."""
+def _snapshot(sketch: SketchRecord, terms: Terms, offer: Offer, accounts: Sequence[Account], now: datetime) -> Snapshot:
+    """All of a snapshot that does not come from the sketch's data."""
+    paid, amounts = payments(accounts, offer), offer.cost.as_strings()
+    said = sentence(sketch.parameters, cost=offer.cost, payers=accounts, counted_by_request=sketch.counted_by_request)
     return Snapshot(
         id=uuid4().hex,
         sketch=sketch.name,
@@ -183,21 +191,30 @@ def _snapshot(
         mechanism=offer.mechanism,
         theorem=offer.theorem,
         beta=decimal_text(terms.beta),
-        parameters=offer.calibrated.parameters(),
-        error_bound=_error_bound(offer, left_out),
-        guarantee=sentence(sketch.parameters, cost=offer.cost, counted_by_request=sketch.counted_by_request),
-        truncated=left_out is not None,
+        parameters=offer.parameters(),
+        error_bound=offer.noise_bound.with_sketch(None),
+        guarantee=said,
         charged=[{"ledger": payment.ledger, **payment.charged} for payment in paid],
         remaining=[{"ledger": payment.ledger, **payment.remaining} for payment in paid],
-        **offer.cost.as_strings(),
+        epsilon=amounts.get("epsilon"),
+        rho=amounts.get("rho"),
+        delta=amounts["delta"],
     )
 
 
-def _error_bound(offer: Offer, left_out: int | None) -> ErrorBound:
-    """That of the mechanism; but a key that was left out of a truncated histogram counts as released with 0 too, and
-    its true count may reach the upper end of the largest count that was left out, before the sketch's own error."""
-    bound = offer.error_bound
-    if left_out is None:
-        return bound
-    [largest] = offer.calibrated.bars({"": left_out}, replace(bound, sketch_low=0))
-    return replace(bound, noise_low=max(bound.noise_low, largest.high or 0))
+def _interval(offer: Offer, total: int | None) -> Interval | None:
+    return None if total is None or offer.total is None else offer.total.interval(total, offer.beta_of_total)
+
+
+_UNKNOWN = "An earlier version counted the first events of this sketch, and did not note by how much it may be too low."
+
+
+def _error_bound(offer: Offer, sketch_error: int | None, left_out: int | None) -> ErrorBound:
+    """The bound of this release. `left_out` is the largest count for which there was no room, if there was one.
+
+    A key that was left out is not listed either, and its true count may reach the upper end of that largest count.
+    """
+    noise = offer.noise_bound
+    if left_out is not None:
+        noise = replace(noise, unlisted=max(noise.unlisted, left_out + noise.above))
+    return noise.with_sketch(sketch_error, "" if sketch_error is not None else _UNKNOWN)

@@ -9,9 +9,9 @@ from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
 
-from app.core.errors import BudgetExhausted, NoMechanism
+from app.core.errors import BudgetExhausted, InvalidRequest, NoMechanism
 from app.core.ledger.accountants import Accountant, Price
-from app.core.ledger.budget import EPSILON_DIGITS, Budget, Cost, decimal_string
+from app.core.ledger.budget import EPSILON_DIGITS, RHO_DIGITS, Budget, Cost, decimal_string
 from app.core.planner import Offer, Question, choose
 
 _CLOSE_GUESSES = 8  # trials that follow ρ ~ ε²; whatever is not found then is halved, which always ends
@@ -85,6 +85,16 @@ def payments(accounts: Iterable[Account], offer: Offer) -> list[Payment]:
     return [account.payment(offer) for account in sorted(accounts, key=lambda account: account.ledger)]
 
 
+def require_currency(accounts: Iterable[Account], cost: Cost) -> None:
+    """Refuse a cost that is stated in ρ where some ledger does not count ρ."""
+    others = sorted(account.ledger for account in accounts if not account.accountant.counts_rho)
+    if cost.rho_units and others:
+        raise InvalidRequest(
+            f"A release can be asked for in rho only where every ledger that pays is zcdp; {', '.join(others[:3])} "
+            "is not. Ask for epsilon."
+        )
+
+
 def exhausted(accounts: Sequence[Account], offer: Offer) -> BudgetExhausted:
     """The refusal of a release that some of the ledgers do not cover: which, and what would fit.
 
@@ -92,11 +102,19 @@ def exhausted(accounts: Sequence[Account], offer: Offer) -> BudgetExhausted:
     """
     by_name = sorted(accounts, key=lambda account: account.ledger)
     return BudgetExhausted(
-        requested=offer.cost.as_strings(),
+        requested=offer.question.cost.as_strings(),
         remaining=[{"ledger": account.ledger, **account.remaining().as_strings()} for account in by_name],
-        largest_epsilon=decimal_string(_largest_epsilon(accounts, offer), EPSILON_DIGITS),
+        largest=_largest(accounts, offer),
         blocking=[account.ledger for account in by_name if not account.covers(offer)],
     )
+
+
+def _largest(accounts: Sequence[Account], offer: Offer) -> dict[str, str]:
+    """The largest price that fits at this δ, in the currency in which the release was asked for."""
+    if not offer.question.cost.rho_units:
+        return {"epsilon": decimal_string(_largest_epsilon(accounts, offer), EPSILON_DIGITS)}
+    fits = min(account.left.main if offer.cost.delta_units <= account.left.delta else 0 for account in accounts)
+    return {"rho": decimal_string(fits, RHO_DIGITS)}
 
 
 def _largest_epsilon(accounts: Sequence[Account], offer: Offer) -> int:
@@ -112,7 +130,7 @@ def _largest_epsilon(accounts: Sequence[Account], offer: Offer) -> int:
     if fits == 0 or rho_left is None or not offer.is_gaussian:
         return fits
     most = min((each for each, rho in zip(largest, amounts, strict=True) if rho is None), default=None)
-    asked = replace(offer.question, cost=Cost(fits, offer.cost.delta_units), beta=0.5, expected_events=None)
+    asked = replace(offer.question, cost=Cost(fits, offer.cost.delta_units), beta=0.5)
     return _largest_gaussian(asked, offer.mechanism, rho_left, most)
 
 

@@ -17,10 +17,9 @@ from math import isqrt
 from typing import Protocol
 
 from app.core.errors import InvalidNumber
-from app.core.ledger.budget import EPSILON_DIGITS, Budget, Cost, decimal_string
+from app.core.ledger.budget import EPSILON_DIGITS, RHO_DIGITS, Budget, Cost, decimal_string
 from app.core.noise.tails import CONTEXT
 
-RHO_DIGITS = 15
 _RHO = 10**RHO_DIGITS
 _EPSILON = 10**EPSILON_DIGITS
 _DELTA = 10**18
@@ -55,6 +54,7 @@ class Accountant(Protocol):
     """Adds up prices, and says what they mean as (ε, δ)."""
 
     spent_is_proven: bool  # whether what is spent is a guarantee at whatever moment it is read
+    counts_rho: bool  # whether a release may be paid by its ρ
 
     def limit(self, total: Budget) -> Price:
         """How much may be spent in all, so that the total is never passed."""
@@ -79,6 +79,7 @@ class Basic:
     """Sums ε and δ."""
 
     spent_is_proven = True
+    counts_rho = False
 
     def limit(self, total: Budget) -> Price:
         """The total itself."""
@@ -109,6 +110,7 @@ class Zcdp:
     """Sums ρ and δ, up to a bound that is fixed when the budget is set."""
 
     spent_is_proven = False
+    counts_rho = True
 
     def limit(self, total: Budget) -> Price:
         """ρ is the largest with ρ + 2√(ρ·L) ≤ ε, L = ln(1/δ′): (√(L + ε) − √L)², rounded down."""

@@ -8,13 +8,16 @@ budget down. How costs add up is in `accountants.py`.
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from math import isqrt
 from typing import Self
 
 from app.core.errors import InvalidNumber
 
 EPSILON_DIGITS = 9
 DELTA_DIGITS = 18
+RHO_DIGITS = 15
 MAX_EPSILON = Decimal(1000)
+MAX_RHO = Decimal(1000)
 
 _EXACT = Context(prec=60)
 
@@ -72,12 +75,43 @@ class _Amount:
 
 @dataclass(frozen=True, slots=True)
 class Cost(_Amount):
-    """What one release is charged. The noise is calibrated to this, not to what was typed."""
+    """What one release is charged. The noise is calibrated to this, not to what was typed.
+
+    It is stated in ε, or, where all ledgers that pay count ρ, in ρ: then it has no ε, and only those can pay it.
+    """
+
+    rho_units: int = 0  # 0 where it is stated in ε
 
     @classmethod
     def charged(cls, *, epsilon: Decimal | str, delta: Decimal | str) -> Self:
         """The cost of a release of this (ε, δ), rounded up; InvalidNumber where it is out of range."""
         return cls._rounded(Decimal(epsilon), Decimal(delta), ROUND_CEILING)
+
+    @classmethod
+    def charged_in_rho(cls, *, rho: Decimal | str, delta: Decimal | str) -> Self:
+        """The cost of a release that is δ-approximately ρ-zCDP, rounded up; InvalidNumber where it is out of range."""
+        if not 0 < Decimal(rho) <= MAX_RHO:
+            raise InvalidNumber(f"rho must be above 0 and at most {MAX_RHO}.")
+        in_epsilon = cls._rounded(Decimal(1), Decimal(delta), ROUND_CEILING)  # for the checks of δ
+        return cls(0, in_epsilon.delta_units, _units(Decimal(rho), RHO_DIGITS, ROUND_CEILING))
+
+    @property
+    def rho(self) -> Fraction:
+        """ρ, exactly; 0 where the cost is stated in ε."""
+        return Fraction(self.rho_units, 10**RHO_DIGITS)
+
+    def in_epsilon(self) -> "Cost":
+        """The cost of an (ε, δ)-private release that is at most as expensive: for ρ, ε = √(2ρ), rounded down."""
+        if not self.rho_units:
+            return self
+        return Cost(isqrt(2 * self.rho_units * 10 ** (2 * EPSILON_DIGITS) // 10**RHO_DIGITS), self.delta_units)
+
+    def as_strings(self) -> dict[str, str]:
+        """The amounts as the shortest exact decimals, as they are answered and stored: ε or ρ, and δ."""
+        if not self.rho_units:
+            return _Amount.as_strings(self)
+        delta = decimal_string(self.delta_units, DELTA_DIGITS)
+        return {"rho": decimal_string(self.rho_units, RHO_DIGITS), "delta": delta}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.core.errors import NoMechanism
-from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
+from app.core.histogram import NoiseBound, Released
 from app.core.ledger.budget import Cost
 from app.core.mechanism import Calibrated, Mechanism
 from app.core.noise.groups import group_factor
@@ -42,7 +42,7 @@ class Gshm(Calibrated[CompactSketch]):
     sigma: float  # σ, in counts
     lattice: int  # steps per count
 
-    def release(self, sketch: CompactSketch, noise: Noise, universe: Universe | None = None) -> Counts:
+    def release(self, sketch: CompactSketch, noise: Noise, universe: Universe | None = None) -> Released:
         """Draw noise, and return the noisy counts at or above the threshold, rounded down, in key order.
 
         It always makes k draws.
@@ -53,7 +53,7 @@ class Gshm(Calibrated[CompactSketch]):
             for key, draw in zip(sorted(sketch.counters), draws, strict=False)
         }
         least = self.threshold * self.lattice
-        return {key: steps // self.lattice for key, steps in noisy.items() if steps >= least}
+        return Released({key: steps // self.lattice for key, steps in noisy.items() if steps >= least}, None)
 
     def rho(self, charged: Cost) -> Fraction:
         """What the noise itself gives, whatever ε was charged."""
@@ -70,17 +70,10 @@ class Gshm(Calibrated[CompactSketch]):
             "max_contributions": self.max_contributions,
         }
 
-    def error_bound(self, beta: float, expected_events: int | None) -> ErrorBound:
+    def noise_bound(self, beta: float) -> NoiseBound:
         """`thm:user-level`, with the quantile of the largest of k draws in place of τ."""
         noise = self._noise_bound(self.k, beta / 2)
-        return ErrorBound(
-            noise_low=noise + self.threshold, noise_high=noise, sketch_low=self.sketch_error(expected_events)
-        )
-
-    def bars(self, counts: Counts, bound: ErrorBound) -> list[Bar]:
-        """A reported key was not cut, so its count is off by the noise and the sketch alone."""
-        above = bound.noise_high + 1  # 1: released counts are rounded down
-        return with_bounds(counts, below=bound.noise_high, above=above, sketch_low=bound.sketch_low, least=1)
+        return NoiseBound(below=noise, above=noise + 1, unlisted=noise + self.threshold)  # 1: counts are rounded down
 
     def smallest_likely_count(self, beta: float) -> int:
         """The smallest count in the sketch that is reported with probability 1 − β."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from app.core.errors import NoMechanism
-from app.core.histogram import Bar, Counts, ErrorBound, largest, with_bounds
+from app.core.histogram import Counts, NoiseBound, Released, largest
 from app.core.ledger.budget import Cost
 from app.core.mechanism import Calibrated, Mechanism, Question
 from app.core.noise.everywhere import noisy_everywhere
@@ -28,13 +28,13 @@ class LaplaceCompact(Calibrated[CompactSketch]):
     scale: float  # k·m/ε
     universe_size: int | None = None  # of the pure form; None for the thresholded one
 
-    def release(self, sketch: CompactSketch, noise: Noise, universe: Universe | None = None) -> Counts:
+    def release(self, sketch: CompactSketch, noise: Noise, universe: Universe | None = None) -> Released:
         """Draw noise, and return the noisy counts at or above the threshold, in key order."""
         if self.universe_size is None:
-            return self._release_stored(sketch, noise.laplace)
+            return Released(self._release_stored(sketch, noise.laplace), None)
         if universe is None:
             raise NoMechanism("laplace-compact cannot release this sketch.")
-        return self._release_everywhere(sketch, universe, noise)
+        return Released(self._release_everywhere(sketch, universe, noise), None)
 
     def _release_stored(self, sketch: CompactSketch, sample: Sampler) -> Counts:
         """The thresholded form: noise on the stored keys. Always makes k draws."""
@@ -61,18 +61,15 @@ class LaplaceCompact(Calibrated[CompactSketch]):
             **universe,
         }
 
-    def error_bound(self, beta: float, expected_events: int | None) -> ErrorBound:
+    def noise_bound(self, beta: float) -> NoiseBound:
         """A third of β for each direction of the stored keys' noise, and one for noise-only keys."""
         noise = draw_bound(self.scale, self.k, beta / 3)
-        return ErrorBound(
-            noise_low=self.threshold - 1 + noise, noise_high=noise, sketch_low=self.sketch_error(expected_events)
-        )
+        return NoiseBound(below=noise, above=noise, unlisted=self.threshold - 1 + noise)
 
-    def bars(self, counts: Counts, bound: ErrorBound) -> list[Bar]:
-        """A reported key was not cut, so its count is off by the noise and the sketch alone."""
-        certain = 1 if self.universe_size is None else 0  # without a universe a reported key did occur
-        above = bound.noise_high
-        return with_bounds(counts, below=bound.noise_high, above=above, sketch_low=bound.sketch_low, least=certain)
+    @property
+    def least(self) -> int:
+        """Over a universe, noise alone may list a key."""
+        return 1 if self.universe_size is None else 0
 
     def smallest_likely_count(self, beta: float) -> int:
         """The smallest count in the sketch that is reported with probability 1 − β."""

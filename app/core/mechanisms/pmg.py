@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from app.core.errors import NoMechanism
-from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
+from app.core.histogram import Counts, NoiseBound, Released
 from app.core.ledger.budget import Cost
 from app.core.mechanism import Calibrated, Mechanism
 from app.core.noise.groups import group_factor
@@ -36,13 +36,13 @@ class Pmg(Calibrated[StreamSketch]):
 
     scale: float  # m/ε, rounded up until the sampler charges at most ε/m
 
-    def release(self, sketch: StreamSketch, noise: Noise, universe: Universe | None = None) -> Counts:
+    def release(self, sketch: StreamSketch, noise: Noise, universe: Universe | None = None) -> Released:
         """Draw noise, and return the noisy counts at or above the threshold, in key order.
 
         It always draws k + 1 values, so the time does not tell how many keys are stored; the draws of empty slots
         are dropped with them.
         """
-        return self._noisy(sketch.counters, noise.laplace)
+        return Released(self._noisy(sketch.counters, noise.laplace), None)
 
     def _noisy(self, counters: Mapping[str, int], sample: Sampler) -> Counts:
         shared, *own = sample(self.scale, self.k + 1)  # η, ζ
@@ -59,17 +59,10 @@ class Pmg(Calibrated[StreamSketch]):
             "max_contributions": self.max_contributions,
         }
 
-    def error_bound(self, beta: float, expected_events: int | None) -> ErrorBound:
+    def noise_bound(self, beta: float) -> NoiseBound:
         """`thm:final_theorem`, with the exact law of the largest noise in place of its union bound."""
         noise = noise_bound(self.scale, self.k, beta / 2)  # β/2 for each direction
-        return ErrorBound(
-            noise_low=noise + self.threshold - 1, noise_high=noise, sketch_low=self.sketch_error(expected_events)
-        )
-
-    def bars(self, counts: Counts, bound: ErrorBound) -> list[Bar]:
-        """A reported key was not cut, so its count is off by the noise and the sketch alone."""
-        above = bound.noise_high
-        return with_bounds(counts, below=bound.noise_high, above=above, sketch_low=bound.sketch_low, least=1)
+        return NoiseBound(below=noise, above=noise, unlisted=noise + self.threshold - 1)
 
     def smallest_likely_count(self, beta: float) -> int:
         """The smallest count in the sketch that is reported with probability 1 − β."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from functools import lru_cache
 
-from app.core.histogram import Bar, Counts, ErrorBound, with_bounds
+from app.core.histogram import NoiseBound, Released
 from app.core.ledger.budget import Cost
 from app.core.mechanism import Calibrated, Mechanism
 from app.core.noise.samplers import Noise, laplace_scale, padded
@@ -29,7 +29,7 @@ class ReducedApprox(Calibrated[StreamSketch | SummedSketch]):
     scale: float  # D/ε, in steps
     sources: int = 1  # streams in the sketch: the error bound is for at most so many times k draws
 
-    def release(self, sketch: StreamSketch | SummedSketch, noise: Noise, universe: Universe | None = None) -> Counts:
+    def release(self, sketch: StreamSketch | SummedSketch, noise: Noise, universe: Universe | None = None) -> Released:
         """Draw noise, and return the noisy counts at or above the threshold, rounded down, in key order.
 
         As many draws and coins as there can be keys (`padded`), so that the time does not tell how many there are.
@@ -44,7 +44,8 @@ class ReducedApprox(Calibrated[StreamSketch | SummedSketch]):
             if summed.counters[key] > coin  # with probability counter/D; always for a counter of at least D
         }
         step = self.k + 1
-        return {key: steps // step for key, steps in noisy.items() if steps >= self.threshold * step}
+        kept = {key: steps // step for key, steps in noisy.items() if steps >= self.threshold * step}
+        return Released(kept, None)
 
     def parameters(self) -> dict[str, object]:
         """What a sceptic needs to recompute the guarantee; the scale in counts."""
@@ -56,21 +57,13 @@ class ReducedApprox(Calibrated[StreamSketch | SummedSketch]):
             "max_contributions": self.max_contributions,
         }
 
-    def error_bound(self, beta: float, expected_events: int | None) -> ErrorBound:
+    def noise_bound(self, beta: float) -> NoiseBound:
         """`lem:pure-dp-postprocessing-error` and the largest of at most `sources`·k draws."""
         noise = draw_bound(self.scale, self.k * self.sources, beta / 2)
         cut = self.threshold * (self.k + 1)
         raised = 0 if noise < cut - self.sensitivity else self.sensitivity  # a small counter, rounded up and reported
-        return ErrorBound(
-            noise_low=whole_counts(cut - 1 + noise, self.k),
-            noise_high=whole_counts(noise + raised, self.k),
-            sketch_low=self.sketch_error(expected_events),
-        )
-
-    def bars(self, counts: Counts, bound: ErrorBound) -> list[Bar]:
-        """A reported key was not cut, so its count is off by the noise and the sketch alone."""
-        above = bound.noise_high + 2  # 2: the released and the sketch part are rounded down
-        return with_bounds(counts, below=bound.noise_high, above=above, sketch_low=bound.sketch_low, least=1)
+        reach = whole_counts(noise + raised, self.k)
+        return NoiseBound(below=reach, above=reach + 2, unlisted=whole_counts(cut - 1 + noise, self.k))
 
     def smallest_likely_count(self, beta: float) -> int:
         """The smallest count in the sketch that is reported with probability 1 − β."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from app.core.errors import NoMechanism
-from app.core.histogram import Bar, Counts, ErrorBound, largest, with_bounds
+from app.core.histogram import NoiseBound, Released, largest
 from app.core.ledger.budget import Cost
 from app.core.mechanism import Calibrated, Mechanism, Question
 from app.core.noise.everywhere import noisy_everywhere
@@ -31,7 +31,7 @@ class ReducedPure(Calibrated[StreamSketch | SummedSketch]):
     scale: float  # (2k − 1)·m/ε, in steps
     sources: int = 1  # streams in the sketch: the error bound is for at most so many times k draws
 
-    def release(self, sketch: StreamSketch | SummedSketch, noise: Noise, universe: Universe | None = None) -> Counts:
+    def release(self, sketch: StreamSketch | SummedSketch, noise: Noise, universe: Universe | None = None) -> Released:
         """Draw noise for every key of the universe, and return the largest noisy counts at or above the cut-off.
 
         They are as many as the sketch may store, at most; rounded down, in key order.
@@ -44,7 +44,7 @@ class ReducedPure(Calibrated[StreamSketch | SummedSketch]):
         kept = noisy_everywhere(
             summed.counters, universe, self.scale, cutoff, noise.laplace, noise.below, most_keys=most_keys
         )
-        return largest({key: steps // step for key, steps in kept.items()}, most_keys)
+        return Released(largest({key: steps // step for key, steps in kept.items()}, most_keys), None)
 
     def parameters(self) -> dict[str, object]:
         """What a sceptic needs to recompute the guarantee; the scale in counts."""
@@ -57,19 +57,17 @@ class ReducedPure(Calibrated[StreamSketch | SummedSketch]):
             "universe_size": self.universe_size,
         }
 
-    def error_bound(self, beta: float, expected_events: int | None) -> ErrorBound:
+    def noise_bound(self, beta: float) -> NoiseBound:
         """A third of β each: no noise-only key passes the cut-off; no stored key's noise is too high; none too low."""
         noise = draw_bound(self.scale, self.k * self.sources, beta / 3)
-        return ErrorBound(
-            noise_low=whole_counts(self.threshold * (self.k + 1) - 1 + noise, self.k),
-            noise_high=whole_counts(noise, self.k),
-            sketch_low=self.sketch_error(expected_events),
-        )
+        reach = whole_counts(noise, self.k)
+        unlisted = whole_counts(self.threshold * (self.k + 1) - 1 + noise, self.k)
+        return NoiseBound(below=reach, above=reach + 2, unlisted=unlisted)
 
-    def bars(self, counts: Counts, bound: ErrorBound) -> list[Bar]:
-        """A reported key was not cut, so its count is off by the noise and the sketch alone."""
-        above = bound.noise_high + 2  # 2: the released and the sketch part are rounded down
-        return with_bounds(counts, below=bound.noise_high, above=above, sketch_low=bound.sketch_low, least=0)
+    @property
+    def least(self) -> int:
+        """0: noise alone may list a key."""
+        return 0
 
     def smallest_likely_count(self, beta: float) -> int:
         """The smallest count in the sketch that is reported with probability 1 − β."""
