@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from app.api.picture import MOST_BARS, svg
 from app.api.release_outputs import SnapshotSummaryOut
 from app.core.histogram import Bar, Snapshot
-from app.core.selection import Selection, at_most
+from app.core.selection import Selection
 from app.refusals import NotAcceptable
 from app.server.answers import Answer, Pieces, Readers
 from app.usecases.context import Context
@@ -42,8 +42,8 @@ def _json(snapshot: Snapshot, wanted: Selection, bars: Bars) -> Iterator[bytes]:
             unlisted.difference_update(bar.key for bar in some)
     yield b"]"
     if wanted.keys:
-        most = at_most(snapshot.error_bound)
-        yield b',"unlisted":' + to_json([{"key": key, "at_most": most} for key in sorted(unlisted)])
+        at_most = snapshot.error_bound.unlisted
+        yield b',"unlisted":' + to_json([{"key": key, "at_most": at_most} for key in sorted(unlisted)])
     yield b"}"
 
 
@@ -53,8 +53,8 @@ def _csv(snapshot: Snapshot, wanted: Selection, bars: Bars) -> Iterator[bytes]:
     for some in bars:
         yield "".join(_line(bar.key, bar.count, bar.low, bar.high) for bar in some).encode()
         unlisted.difference_update(bar.key for bar in some)
-    most = at_most(snapshot.error_bound)
-    yield "".join(_line(key, None, 0, most) for key in sorted(unlisted)).encode()
+    at_most = snapshot.error_bound.unlisted
+    yield "".join(_line(key, None, 0, at_most) for key in sorted(unlisted)).encode()
 
 
 def _line(key: str, *numbers: int | None) -> str:

@@ -1,4 +1,4 @@
-"""Which bars of a released histogram a reader gets, in which order, and what is known of the keys that have none.
+"""Which bars of a released histogram a reader gets, and in which order.
 
 All of it looks at released values alone, so it is free.
 """
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from app.core.histogram import Bar, ErrorBound
+from app.core.histogram import Bar
 
 Sorting = Literal["count", "key"]  # by count: the largest first, of equal counts the smaller key first
 Places = NDArray[np.uint32]  # of bars, in the order in which they are stored
@@ -85,8 +85,3 @@ def ranked(listed: Iterable[Bar]) -> list[tuple[Bar, int]]:
     """The bars by count, each with its number in key order, from 0 on."""
     by_key = sorted(listed, key=lambda bar: bar.key)
     return sorted(zip(by_key, range(len(by_key)), strict=True), key=lambda pair: -pair[0].count)
-
-
-def at_most(bound: ErrorBound) -> int | None:
-    """What the true count of a key that is not listed is at most; None where the sketch's own error is not known."""
-    return None if bound.sketch_low is None else bound.noise_low + bound.sketch_low

@@ -6,7 +6,7 @@ bars by key; such rows have no ranks, and are read as they are (`docs/decisions/
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import Any
 
 import numpy as np
@@ -139,15 +139,13 @@ def read_key(session: Session, snapshot_id: str, number: int, *, offset: int, le
 
 
 def read_hashed(session: Session, snapshot_id: str) -> Iterator[HashedBar]:
-    """What is stored of the bars, row by row, in the order in which they are stored."""
+    """What is stored of the bars, row by row, in the order in which they are stored. Where lists of a row do not have
+    the same length, the missing values are None."""
     query = select(*(BarsRow.counts, BarsRow.lows, BarsRow.highs, BarsRow.key_ranks, BarsRow.key_lengths, BarsRow.keys))
     for number in outline(session, snapshot_id).numbers:
         counts, lows, highs, ranks, lengths, keys = session.execute(query.where(_is_row(snapshot_id, number))).one()
         decoded = _keys(keys, lengths, range(len(lengths)))
-        if ranks is None:
-            yield from zip(decoded, counts, lows, highs, strict=True)
-        else:
-            yield from zip(decoded, counts, lows, highs, ranks, strict=True)
+        yield from zip_longest(decoded, counts, lows, highs, *(() if ranks is None else (ranks,)))
 
 
 def _is_row(snapshot_id: str, number: int) -> ColumnElement[bool]:

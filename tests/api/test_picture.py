@@ -19,7 +19,7 @@ _SNAPSHOT = Snapshot(
     delta="1e-6",
     beta="0.05",
     parameters={"threshold": 40},
-    error_bound=ErrorBound(noise_low=54, noise_high=22, sketch_low=1),
+    error_bound=ErrorBound(below=22, above=24, sketch=1, unlisted=55),
     charged=[],
     remaining=[],
 )
@@ -64,6 +64,12 @@ def test_it_has_a_title_and_a_description() -> None:
     assert drawing.findtext(f"{_SPACE}desc") == (
         "2 noisy counts, the largest first: b: 150; a: 100. Counts below 40 are not reported."
     )
+
+
+def test_bars_come_in_the_order_in_which_they_are_given_and_the_description_names_it() -> None:
+    drawing = ElementTree.fromstring(svg(_SNAPSHOT, _BARS[::-1], "key"))
+    assert [bar["width"] for bar in _of_class(drawing, "bar")] == ["50.0%", "75.0%"]
+    assert "in the order of their keys: a: 100; b: 150." in (drawing.findtext(f"{_SPACE}desc") or "")
 
 
 @pytest.mark.parametrize("key", ["<script>1</script>", "]]>", "\"'&", "שלום", "\u202eoverride", "🙂"])
