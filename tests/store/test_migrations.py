@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from app.core.guarantee import NOT_COVERED
 from app.core.kernel import batch_of, sets_of
 from app.core.ledger.budget import Cost
+from app.core.selection import Selection
 from app.core.sketches import state
 from app.core.sketches.order import Order
 from app.core.sketches.stream import StreamSketch
@@ -28,6 +29,7 @@ from app.store.migrate import config, is_current, migrate
 from app.store.tables import StateRow, Table
 from app.usecases.audit_ledger import export_ledgers, verify_ledgers
 from app.usecases.ingest.submission import Submission
+from app.usecases.read_bars import read_bars
 from tests import books
 from tests.api.calls import release
 from tests.conftest import ADMIN_KEY, NewDatabase
@@ -206,7 +208,7 @@ def test_histograms_stored_as_one_value_are_the_same_in_rows_that_nothing_change
         migrate(database)
         for name, histogram in _OLD_BARS.items():
             with database.reading() as session:
-                numbers = bars.numbers(session, name)
+                numbers = bars.outline(session, name).numbers
                 read = [bar for number in numbers for bar in bars.read(session, name, number)]
                 assert [asdict(bar) for bar in read] == histogram
                 assert len(numbers) == {"none": 0, "one": 1, "many": 7}[name]
@@ -363,4 +365,69 @@ def test_a_zcdp_ledger_that_was_full_keeps_what_it_spent_and_gains_room(new_data
         report = client.get("/v1/ledgers/l/report").json()
         assert (report["guarantee"], report["spent"]["rho"]) == ({"epsilon": "6", "delta": "1e-5"}, "0.715")
     assert verify_ledgers(context, kept) == []
+    context.database.close()
+
+
+_BARS_OF_0008: list[dict[str, Any]] = [  # in key order
+    {"key": f"{at:04}é" + "\x01" * 100, "count": 40 + at * 7 % 10, "low": at, "high": None if at % 2 else 99}
+    for at in range(30)
+]
+_ROW_OF_0008 = text(
+    "INSERT INTO snapshot_bars (snapshot_id, number, first_key, counts, lows, highs, key_lengths, keys)"
+    " VALUES ('s', :number, :first_key, :count, :low, :high, :length, :keys)"
+)
+_ENTRY_OF_0008 = text(str(_OLD_ENTRY).replace(" hash)", " hash, form, basis)").replace(" :hash)", " :hash, 2, :basis)"))
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _from_0006_to_0008(connection: Connection) -> None:
+    """With a snapshot whose bars are stored by key, and paid for by an entry that is hashed over them so."""
+    opened, released = _old_entries()
+    settings = config()
+    settings.attributes["connection"] = connection
+    command.upgrade(settings, "0008")
+    for number, piece in enumerate((_BARS_OF_0008[:20], _BARS_OF_0008[20:])):
+        keys = [str(bar["key"]).encode() for bar in piece]
+        lists = {name: json.dumps([bar[name] for bar in piece]) for name in ("count", "low", "high")}
+        row = {"number": number, "first_key": keys[0], "length": json.dumps([*map(len, keys)]), "keys": b"".join(keys)}
+        connection.execute(_ROW_OF_0008, lists | row)
+    document = connection.execute(text("SELECT CAST(document AS TEXT) FROM snapshots")).scalar_one()
+    about = {"snapshot": "s", "sketch": "old", "created_at": _MOMENT, "document": json.loads(document)}
+    hashed = [[bar["key"], bar["count"], bar["low"], bar["high"]] for bar in _BARS_OF_0008]
+    basis = {"snapshot_digest": sha256(f"{_canonical(about)}\n{_canonical(hashed)}".encode()).hexdigest()}
+    entry = {name: value for name, value in released.items() if name != "hash"} | {"form": 2, "basis": basis}
+    head = sha256(bytes.fromhex(opened["hash"]) + _canonical(entry).encode()).digest()
+    moment = "2026-01-01 00:00:00.000000" + ("" if connection.dialect.name == "sqlite" else "+00")
+    written = {"parameters": json.dumps(entry["parameters"]), "basis": json.dumps(basis), "moment": moment}
+    connection.execute(_ENTRY_OF_0008, entry | written | {"hash": head})
+    connection.execute(text("UPDATE ledgers SET head = :head"), {"head": head})
+
+
+def test_bars_that_are_stored_by_key_verify_as_they_were_hashed_and_are_read_in_both_orders(
+    new_database: NewDatabase,
+) -> None:
+    """As version 0008 of the tables has them; no row is written anew."""
+    url = new_database(migrated=False)
+    with closing(Database(url)) as database:
+        with database.migrating() as connection:
+            _at_0006(connection, _old_entries()[:1])
+        with database.migrating() as connection:
+            _from_0006_to_0008(connection)
+        migrate(database)
+    context = build_context(Settings(database_url=url))
+    assert verify_ledgers(context) == []
+    by_count = sorted(_BARS_OF_0008, key=lambda bar: (-bar["count"], bar["key"]))
+    for wanted, expected in (
+        (Selection(order="key"), _BARS_OF_0008),
+        (Selection(), by_count),
+        (Selection(top=7), by_count[:7]),
+        (Selection(top=7, order="key"), sorted(by_count[:7], key=lambda bar: bar["key"])),
+        (Selection(keys=frozenset([_BARS_OF_0008[25]["key"], "x"])), [_BARS_OF_0008[25]]),
+    ):
+        assert [asdict(bar) for piece in read_bars(context, "s", wanted) for bar in piece] == expected
+    tamper(context.database, "UPDATE snapshot_bars SET number = 2 WHERE number = 0")  # so the rows are in another order
+    assert verify_ledgers(context) == ["snapshot s: it is not as it was released and paid for"]
     context.database.close()
