@@ -73,8 +73,8 @@ export async function histogramPanel(path) {
   return { element, isEmpty, add };
 }
 
-function option({ id, created_at, mechanism, epsilon }) {
-  return [id, `${momentText(created_at)}, ${mechanism}, ε ${epsilon}`];
+function option({ id, created_at, mechanism, epsilon, rho }) {
+  return [id, `${momentText(created_at)}, ${mechanism}, ${epsilon ? `ε ${epsilon}` : `ρ ${rho}`}`];
 }
 
 /**
@@ -123,9 +123,9 @@ function parameterName(name) {
 /** How sure the intervals are, and what is known of keys that were not reported. */
 function meaning({ beta, error_bound: bound, truncated }) {
   const probability = Number((1 - Number(beta)).toPrecision(12));
-  const missing = bound.sketch_low === null
-    ? "Expected events were not given, so the upper ends are unknown."
-    : `The true count of a key not reported is at most ${count(bound.noise_low + bound.sketch_low)}.`;
+  const missing = bound.unlisted === null
+    ? `The upper ends are unknown. ${bound.reason}`
+    : `The true count of a key not reported is at most ${count(bound.unlisted)}.`;
   const cut = truncated ? " The smallest counts were left out: the keys have more bytes than the server lists." : "";
   return `With probability ${probability}, all at once: true counts lie between low and high. ${missing}${cut}`;
 }
