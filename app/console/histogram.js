@@ -95,17 +95,24 @@ async function imageOf(picture, release) {
 
 /** The picture beside the table, and below them what they mean, the guarantee and the terms of the release. */
 function partsOf(release, image) {
-  const rows = release.histogram.map((bar) => [keyText(bar.key), count(bar.count), count(bar.low), count(bar.high)]);
+  const { total, other } = release;
+  const columns = [["Key"], ["Count", true], ["Low", true], ["High", true], ...(total ? [["Share, %", true]] : [])];
+  const figures = (bar) => [count(bar.count), count(bar.low), count(bar.high), ...(total ? [String(bar.share)] : [])];
+  const rows = release.histogram.map((bar) => [keyText(bar.key), ...figures(bar)]);
+  if (other) rows.push([make("i", null, "all other keys"), ...figures(other)]);
+  const counted = total?.unit === "user" ? "people" : "events";
+  const inAll = total ? [["In all", `${count(total.count)} ${counted} (${count(total.low)} to ${count(total.high)})`]] : [];
   return [
     make(
       "div",
       { class: "beside" },
       image,
-      table("Counts", [["Key"], ["Count", true], ["Low", true], ["High", true]], rows),
+      table("Counts", columns, rows),
     ),
     make("p", { class: "quiet" }, meaning(release)),
     make("blockquote", null, release.guarantee),
     facts([
+      ...inAll,
       ["Released", moment(release.created_at)],
       ["Mechanism", `${release.mechanism} (${release.theorem})`],
       ["Charged", release.charged.map((charge) => `${amount(charge)} to ${charge.ledger}`).join("; ")],

@@ -79,8 +79,8 @@ def legend(snapshot: Mapping[str, Any]) -> list[str]:
     missed = "not known" if bound["unlisted"] is None else f"at most {bound['unlisted']:,}"
     return wrapped(
         f"{spoken(_total(snapshot))}Counts below {threshold:,} are not reported. With probability "
-        f"{1 - Decimal(snapshot['beta']):f} every true count lies within its error bar, and that of a key which was not "
-        f"reported is {missed}."
+        f"{1 - Decimal(snapshot['beta']):f} every true count lies within its error bar, and that of a key which was "
+        f"not reported is {missed}."
         + (f" {bound['reason']}" if bound.get("reason") else "")
         + (f" {LEFT_OUT}" if snapshot.get("truncated") else "")
     ) + wrapped(snapshot["guarantee"])
