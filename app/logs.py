@@ -38,12 +38,12 @@ class TextLines(logging.Formatter):
         return line
 
 
-def configuration(level: str, form: str) -> dict[str, Any]:
+def configuration(level: str, log_format: str) -> dict[str, Any]:
     """The configuration for `logging.config.dictConfig`, and for uvicorn, which hands it to its workers.
 
-    `form` is "json" or "text"; empty, it is text on a terminal, else JSON.
+    `log_format` is "json" or "text"; empty, it is text on a terminal, else JSON.
     """
-    as_json = form == "json" or (not form and not sys.stderr.isatty())
+    as_json = log_format == "json" or (not log_format and not sys.stderr.isatty())
     return {
         "version": 1,
         "disable_existing_loggers": False,
@@ -54,9 +54,9 @@ def configuration(level: str, form: str) -> dict[str, Any]:
     }
 
 
-def configure(level: str, form: str) -> None:
+def configure(level: str, log_format: str) -> None:
     """Configure the loggers of this process."""
-    logging.config.dictConfig(configuration(level, form))
+    logging.config.dictConfig(configuration(level, log_format))
 
 
 def _members(record: logging.LogRecord) -> Iterator[tuple[str, object]]:

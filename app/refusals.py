@@ -117,7 +117,3 @@ class Unavailable(Refusal):
     """The database does not answer, or is busy. The one refusal after which a request may have taken effect."""
 
     title = "The database cannot answer now"
-
-
-class ChangedRules(Unavailable):
-    """A batch was read by rules that the sketch no longer has: read it again."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from app.api.decoding import items, texts
-from app.api.decoding.forms import EVENTS
+from app.api.decoding.shapes import EVENTS
 from app.core import kernel
 from app.core.kernel import twin
 from app.core.sketches import state
@@ -39,7 +39,7 @@ def add(hot: Any, body: bytes, *, plain: bool = False) -> None:
 def _scanned(body: bytes) -> kernel.Batch:
     batch = kernel.scan_json(body, BATCH)
     if batch is None:
-        raise ValueError("the scanner left a plain body to the careful reader")
+        raise ValueError("the scanner left a plain body to the careful decoder")
     return batch
 
 

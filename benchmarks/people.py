@@ -111,7 +111,7 @@ class _Bench:
                 entries = b"".join(known[at : at + 12] + _USED_ONCE for at in range(0, len(known), 12))
                 allowances.append(session, allowances.lock(session, register_id), entries)
         with self.context.database.reading() as session:
-            return session.scalar(select(func.sum(func.length(AllowanceRow.entries)))) or 0
+            return session.scalar(select(func.sum(func.length(AllowanceRow.usages)))) or 0
 
     def _requests(self, name: str) -> Callable[[], float]:
         rules = rules_of(self.context, name)

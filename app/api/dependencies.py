@@ -57,15 +57,15 @@ def _has_bearer(dependant: Any) -> bool:
 
 
 def _with_scope(scope: Scope, *, named: bool) -> Callable[..., Principal]:
-    def plain(caller: Annotated[Principal, Depends(_caller)]) -> Principal:
+    def anywhere(caller: Annotated[Principal, Depends(_caller)]) -> Principal:
         caller.require(scope)
         return caller
 
-    def on_name(caller: Annotated[Principal, Depends(plain)], request: Request) -> Principal:
+    def on_name(caller: Annotated[Principal, Depends(anywhere)], request: Request) -> Principal:
         caller.require_name(request.path_params["name"])  # not a parameter: it would hide the route's own in the docs
         return caller
 
-    return on_name if named else plain
+    return on_name if named else anywhere
 
 
 def _unlimited(caller: Annotated[Principal, Depends(_with_scope("admin", named=False))]) -> Principal:

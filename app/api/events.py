@@ -66,7 +66,7 @@ def _read(scope: Scope, receive: Receive) -> tuple[Upload, str | None]:
         elif name == b"idempotency-key" and idempotency_key is None:
             idempotency_key = str(value, "latin-1")
     assert isinstance(receive, Body)  # noqa: S101  # what `Guard` hands to every route
-    return Upload(receive, (content_type or "", ",".join(encodings)), scope["app"].intake), idempotency_key
+    return Upload(receive, content_type or "", ",".join(encodings), scope["app"].intake), idempotency_key
 
 
 def _upload(request: Request) -> Upload:

@@ -10,7 +10,7 @@ from app.api.decoding import decode_events, decode_users, scan_events
 from app.core.errors import BadBatch
 from app.core.kernel import Batch
 from app.core.people import Rules
-from app.refusals import ChangedRules, Unavailable
+from app.refusals import Unavailable
 from app.server.admission import Admission, Admitted
 from app.server.body import Body, CutOff
 from app.server.turns import Turns
@@ -18,7 +18,7 @@ from app.usecases.access import Principal
 from app.usecases.context import Context
 from app.usecases.ingest.people import rules_of
 from app.usecases.ingest.queue import Queues
-from app.usecases.ingest.submission import Submission
+from app.usecases.ingest.submission import ChangedRules, Submission
 from app.usecases.recent import Recent
 
 # The event loop must never wait, so what takes long to decode is handed to a thread. But to hand it over and back takes
@@ -33,7 +33,8 @@ class Upload(NamedTuple):
     """A body that is to come, with what the head of its request says of it."""
 
     body: Body
-    form: tuple[str, str]  # Content-Type and Content-Encoding
+    content_type: str
+    encoding: str
     intake: "Intake"  # which takes it in
 
 
@@ -43,7 +44,8 @@ class _Sent(NamedTuple):
     caller: Principal
     sketch: str
     idempotency_key: str | None
-    form: tuple[str, str]  # Content-Type and Content-Encoding
+    content_type: str
+    encoding: str
     content: bytes
 
 
@@ -67,7 +69,7 @@ class Intake:
                 content = await upload.body.read(self.max_body_bytes, admitted.take)
             except CutOff:
                 raise BadBatch("The body has another length than Content-Length declares.") from None
-            sent = _Sent(caller, sketch, idempotency_key, upload.form, content)
+            sent = _Sent(caller, sketch, idempotency_key, upload.content_type, upload.encoding, content)
             with suppress(ChangedRules):
                 return await self._count(sent, admitted)
             self._known_rules.forget(sketch)  # what was remembered is of another sketch of that name
@@ -82,13 +84,13 @@ class Intake:
         with self.queues.enter(sent.sketch) as place:
             rules = self._known_rules.find(sent.sketch) or await self._learn_rules(sent.sketch)
             # On the event loop, unless there is more to do than to scan: to take fingerprints, or to check sets
-            plain = rules.unit == "event" and rules.fingerprints is None
-            scanned = plain and len(sent.content) <= _SCANNED_AT_ONCE_BYTES
-            batch = scan_events(*sent.form, sent.content, max_items=self.context.max_items) if scanned else None
+            is_just_scanned = rules.unit == "event" and rules.fingerprints is None
+            scanned = is_just_scanned and len(sent.content) <= _SCANNED_AT_ONCE_BYTES
+            body = sent.content_type, sent.encoding, sent.content
+            batch = scan_events(*body, max_items=self.context.max_items) if scanned else None
             decode = partial(self._submission, rules, sent, admitted, batch, scanner_gave_up=scanned)
-            content_type, encoding = sent.form
             # What is decompressed, or read by a library that is slow to import, is handed to a thread however short.
-            grows = encoding or "apache" in content_type.lower()
+            grows = sent.encoding or "apache" in sent.content_type.lower()
             small = len(sent.content) <= _READ_AT_ONCE_BYTES and not grows
             at_once = batch is not None or small
             submission = decode() if at_once else await self.turns.run(sent.caller.api_key_id, decode)
@@ -113,15 +115,14 @@ class Intake:
             else:
                 decode = partial(decode_events, scanner_gave_up=scanner_gave_up)
             batch = decode(
-                *(*sent.form, sent.content),
+                *(sent.content_type, sent.encoding, sent.content),
                 max_items=self.context.max_items,
                 max_bytes=self.max_body_bytes,
                 admit=admitted.grow,
             )
         claim = None
         if sent.idempotency_key is not None:
-            content_type, encoding = sent.form
-            asked = b"\0".join((content_type.encode(), encoding.encode(), sent.content))
+            asked = b"\0".join((sent.content_type.encode(), sent.encoding.encode(), sent.content))
             claim = sent.caller.claim("events", sent.sketch, sent.idempotency_key, asked)
         return Submission(batch, claim, sent.caller.api_key_id, rules.people_in(batch), rules)
 

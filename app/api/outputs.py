@@ -10,7 +10,6 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 from pydantic.json_schema import SkipJsonSchema
 
-from app.core.ledger.budget import Budget
 from app.core.ledger.chain import ChainedEntry
 from app.core.mechanisms import MECHANISMS
 from app.usecases.manage_api_keys import ApiKeyView, NewApiKey
@@ -109,7 +108,8 @@ class EntryOut(BaseModel):
     number: int = Field(description="1, 2, 3 … in this ledger", examples=[2])
     kind: str = Field(description="`open`, `budget`, `sketch`, `merge` or `release`", examples=["release"])
     created_at: datetime
-    epsilon: EpsilonOut
+    epsilon: EpsilonOut | SkipJsonSchema[None] = Field(None, description="Absent where a release is stated in ρ")
+    rho: RhoOut | SkipJsonSchema[None] = Field(None, description="Where a release is stated in ρ")
     delta: DeltaOut
     reason: str = Field(description="Why the budget was changed", examples=[""])
     snapshot: str | None = Field(description="Id of what was paid for", examples=["0f8fad5bd9cb469fa16570867728950e"])
@@ -132,7 +132,7 @@ class EntryOut(BaseModel):
             mechanism_version=entry.mechanism_version,
             parameters=MechanismParametersOut.model_validate(entry.parameters) if entry.parameters else None,
             hash=view.hash.hex(),
-            **Budget(entry.epsilon_units, entry.delta_units).as_strings(),
+            **entry.cost().as_strings(),
         )
 
 

@@ -27,11 +27,11 @@ def svg(snapshot: Snapshot, histogram: Sequence[Bar]) -> str:
     cut = f"{_share(threshold * scale)}%"
     moment = snapshot.created_at.strftime("%Y-%m-%d %H:%M")
     terms = f"{snapshot.mechanism}, ε = {snapshot.epsilon}, δ = {snapshot.delta}, {moment}"
-    shapes = [
+    drawn = [
         _text("0", 24, snapshot.sketch, "title"),
         _text("0", 44, terms, "quiet"),
         _line(cut, _TOP, cut, foot, "cut"),
-        *(shape for row, bar in enumerate(bars) for shape in _bar(bar, _TOP + row * _ROW, scale)),
+        *(part for row, bar in enumerate(bars) for part in _bar(bar, _TOP + row * _ROW, scale)),
         *([] if bars else [_text("0", _TOP + 20, "No key to show")]),
         *_legend(snapshot, threshold, foot + 22),
     ]
@@ -41,7 +41,7 @@ def svg(snapshot: Snapshot, histogram: Sequence[Bar]) -> str:
         f'<title id="histogram-title">Private histogram of {_clean(snapshot.sketch)}</title>'
         f'<desc id="histogram-words">{_clean(_description(bars, threshold))}</desc>{_STYLE}'
         '<rect width="100%" height="100%" class="ground"/>'
-        f'<svg x="2%" width="96%" height="{height}">{"".join(shapes)}</svg></svg>'
+        f'<svg x="2%" width="96%" height="{height}">{"".join(drawn)}</svg></svg>'
     )
 
 

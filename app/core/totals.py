@@ -9,6 +9,7 @@ The number is private, so it is released for this price or not at all. It needs 
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -76,9 +77,9 @@ def calibrate(cost: Cost, max_contributions: int) -> Total:
     return Total(cost=cost, max_contributions=max_contributions, scale=sigma)
 
 
-def rho_of(parameters: dict[str, Any]) -> Fraction:
-    """ρ of the total that was released with these published parameters; 0 where none was."""
+def rho_of(parameters: Mapping[str, Any]) -> Fraction:
+    """ρ of the total that was released with Gaussian noise and these published parameters; 0 where none was."""
     if "total_noise" not in parameters:
         return Fraction(0)
     scale, m = Fraction(str(parameters["total_scale"])), int(str(parameters["max_contributions"]))
-    return Fraction(m**2) / (2 * scale**2)  # for Laplace noise of this scale too: ε = m/scale is ε²/2-zCDP
+    return Fraction(m**2) / (2 * scale**2)

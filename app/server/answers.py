@@ -1,7 +1,7 @@
 """Answers that may be long: produced in pieces, by few threads, for so many readers at once.
 
-A reader holds two or three pieces of a few hundred kilobytes, and no connection to the database while it waits for its
-client. When the client goes, so does what was produced for it.
+For a reader two or three pieces of a few hundred kilobytes are held, and no connection to the database while the reader
+is slow. When a reader goes, so does what was produced for it.
 """
 
 import asyncio

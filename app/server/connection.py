@@ -62,7 +62,7 @@ class Connection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self.transport.watch_reader()
+        self.transport.watch_client()
 
     def resume_writing(self) -> None:
         super().resume_writing()

@@ -42,14 +42,14 @@ class PatientTransport:
         self.leaving = True
         if self._transport.can_write_eof() and not self._transport.is_closing():
             self._transport.write_eof()
-            self.watch_reader()
+            self.watch_client()
 
     def hang_up(self) -> None:
         """Close. What was written is still sent, as long as the client reads it."""
         self._transport.close()
-        self.watch_reader()
+        self.watch_client()
 
-    def watch_reader(self) -> None:
+    def watch_client(self) -> None:
         """Abort the connection unless the client reads what was written."""
         unread = self._transport.get_write_buffer_size()
         if self._timer is None and unread:
@@ -73,4 +73,4 @@ class PatientTransport:
         if self._transport.get_write_buffer_size() > max(0, self._unread - _LEAST_READ):
             self._transport.abort()
         else:
-            self.watch_reader()
+            self.watch_client()

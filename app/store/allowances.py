@@ -1,8 +1,8 @@
 """What people have used of their allowances: an append-only log of fingerprints, which processes keep in memory.
 
-Each commit adds one row of what it changed. An entry says what is used in all, so reading a row twice does no harm: a
-process that remembers everything up to one sequence reads what came after it, rows that were put together included.
-Rows are put together by the hundred, so that a register of many small batches is read back quickly.
+Each commit adds one row of usages: of each person whose usage changed, how much is used in all. So reading a row twice
+does no harm: a process that remembers everything up to one sequence reads what came after it, rows that were put
+together included. Rows are put together by the hundred, so that a register of many small batches is read back quickly.
 
 A sequence is a number and random bits: a database that was put back to an earlier day, or lost its last commits, and
 was written to since, does not have the row that a process remembers.
@@ -26,7 +26,7 @@ _TOGETHER = 100
 _LEVELS = 2
 _LARGEST_ROW = 4 * 1024 * 1024
 _RANDOM_BITS = 31
-_ENTRY_BYTES = FINGERPRINT_BYTES + 2
+_USAGE_BYTES = FINGERPRINT_BYTES + 2
 
 
 class HeldRegister(NamedTuple):
@@ -81,22 +81,20 @@ def is_past(session: Session, register_id: int, sequence: int) -> bool:
     return session.connection().execute(query).first() is not None
 
 
-def entries_after(session: Session, register_id: int, sequence: int) -> Iterator[bytes]:
+def usages_after(session: Session, register_id: int, sequence: int) -> Iterator[bytes]:
     """The rows of the log that were written after this sequence, in order."""
-    query = select(AllowanceRow.entries).where(
-        AllowanceRow.register_id == register_id, AllowanceRow.sequence > sequence
-    )
+    query = select(AllowanceRow.usages).where(AllowanceRow.register_id == register_id, AllowanceRow.sequence > sequence)
     streamed = session.connection().execute(query.order_by(AllowanceRow.sequence).execution_options(yield_per=16))
     yield from streamed.scalars()
 
 
-def append(session: Session, register: HeldRegister, entries: bytes) -> int:
-    """Add what a commit changed; the new sequence."""
+def append(session: Session, register: HeldRegister, usages: bytes) -> int:
+    """Add the usages that a commit changed; the new sequence."""
     number = (register.sequence >> _RANDOM_BITS) + 1
     sequence = number << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
     connection = session.connection()
     connection.execute(
-        insert(AllowanceRow), {"scope_id": register.id, "sequence": sequence, "level": 0, "entries": entries}
+        insert(AllowanceRow), {"scope_id": register.id, "sequence": sequence, "level": 0, "entries": usages}
     )
     connection.execute(update(RegisterRow).where(RegisterRow.id == register.id).values(sequence=sequence))
     for level in range(_LEVELS):
@@ -109,12 +107,12 @@ def append(session: Session, register: HeldRegister, entries: bytes) -> int:
 def _put_together(session: Session, register_id: int, level: int, first: int) -> None:
     """The last rows of a level into one of the next, each person once; not where that would be a very large row."""
     last = AllowanceRow.register_id == register_id, AllowanceRow.level == level, AllowanceRow.sequence >= first
-    rows = session.connection().execute(select(AllowanceRow.sequence, AllowanceRow.entries).where(*last)).all()
-    if not rows or sum(len(entries) for _, entries in rows) > _LARGEST_ROW:
+    rows = session.connection().execute(select(AllowanceRow.sequence, AllowanceRow.usages).where(*last)).all()
+    if not rows or sum(len(usages) for _, usages in rows) > _LARGEST_ROW:
         return
     together = new_allowances()
-    for _, entries in rows:
-        together.learn(entries)
+    for _, usages in rows:
+        together.learn(usages)
     session.connection().execute(delete(AllowanceRow).where(*last))
     merged = {"sequence": max(sequence for sequence, _ in rows), "entries": together.entries()}
     session.connection().execute(insert(AllowanceRow), {"scope_id": register_id, "level": level + 1, **merged})
@@ -122,7 +120,7 @@ def _put_together(session: Session, register_id: int, level: int, first: int) ->
 
 def faults(session: Session, register: Register) -> list[str]:
     """What is wrong with the log of a register: rows that are missing, cut off, or that should be gone."""
-    query = select(AllowanceRow.sequence, AllowanceRow.level, func.length(AllowanceRow.entries))
+    query = select(AllowanceRow.sequence, AllowanceRow.level, func.length(AllowanceRow.usages))
     rows = session.connection().execute(query.where(AllowanceRow.register_id == register.id)).all()
     if register.dropped:
         return ["its people were forgotten, and fingerprints are still there"] if rows else []
@@ -130,7 +128,7 @@ def faults(session: Session, register: Register) -> list[str]:
     last = max((sequence for sequence, _, _ in rows), default=0)
     if last != register.sequence or _has_hole([(sequence >> _RANDOM_BITS, level) for sequence, level, _ in rows]):
         found.append("rows of its log of allowances are missing")
-    if any(size % _ENTRY_BYTES for _, _, size in rows):
+    if any(size % _USAGE_BYTES for _, _, size in rows):
         found.append("a row of its log of allowances is cut off")
     return found
 

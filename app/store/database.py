@@ -32,8 +32,8 @@ class Database:
     def __init__(self, url: str) -> None:
         self.kind = sqlite if make_url(url).get_backend_name() == "sqlite" else postgresql
         self.engine = self.kind.engine(make_url(url))
-        reader = self.engine.execution_options(**{sqlite.READ_ONLY: True})
-        self._reading = sessionmaker(reader, expire_on_commit=False)
+        read_only = self.engine.execution_options(**{sqlite.READ_ONLY: True})
+        self._reading = sessionmaker(read_only, expire_on_commit=False)
         self._writing = sessionmaker(self.engine, expire_on_commit=False)
         self._writers = Lock() if self.kind is sqlite else None
 

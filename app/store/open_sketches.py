@@ -1,6 +1,6 @@
 """What this process writes to, kept open in memory, so that a batch need not read it back: sketches, and registers.
 
-An entry is valid only if its version equals that of the database, read under the row's lock. `take` removes an entry:
+What is open is valid only if its version equals that of the database, read under the row's lock. `take` removes it:
 it then has one owner. `put` gives it back after a commit, with the version that the commit wrote. After a failed commit
 it is not put back, and what was left halfway is never seen again: versions are random, and none is made twice.
 """
@@ -18,7 +18,7 @@ class _Sized(Protocol):
     def nbytes(self) -> int: ...
 
 
-class _Entry(NamedTuple):
+class _Kept(NamedTuple):
     value: Any
     size: int
     put_at: float
@@ -31,7 +31,7 @@ class OpenSketches:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._open: OrderedDict[object, _Entry] = OrderedDict()  # least recently used first
+        self._open: OrderedDict[object, _Kept] = OrderedDict()  # least recently used first
         self._lock = Lock()
 
     def take(self, name: object) -> Any | None:
@@ -47,7 +47,7 @@ class OpenSketches:
         """Keep the value open under this name, in place of an older one."""
         with self._lock:
             self._drop(name)
-            self._open[name] = _Entry(value, value.nbytes, time.monotonic())
+            self._open[name] = _Kept(value, value.nbytes, time.monotonic())
             self._bytes += value.nbytes
             while self._bytes > self._max_bytes and len(self._open) > 1:
                 self._drop(next(iter(self._open)))

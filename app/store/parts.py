@@ -1,8 +1,8 @@
 """The bytes of a sketch on PostgreSQL: cut into rows, of which a commit writes those that changed.
 
-Two versions of a row fit into a page. So a new version goes into the page of the old one, needs no new entry of an
-index, and the next one takes its room; one large value would be written anew each time, and the old one left for a
-vacuum. SQLite sees for itself which pages of a large value change: there the first part is all of it.
+Two versions of a row fit into a page. So a new version goes into the page of the old one, no index has to learn of it,
+and the next one takes its room; one large value would be written anew each time, and the old one left for a vacuum.
+SQLite sees for itself which pages of a large value change: there the first part is all of it.
 """
 
 from functools import cache
@@ -126,14 +126,14 @@ def _with_range(write: Update) -> Select[tuple[int]]:
 @cache
 def _with_some(write: Update) -> Select[tuple[int]]:
     numbers = func.unnest(cast(bindparam("numbers"), ARRAY(Integer)))
-    given = numbers.table_valued("number", with_ordinality="place").render_derived("given")
-    return _with(write, cast(given.c.place, Integer) - literal_column("1"), PartRow.number == given.c.number)
+    given = numbers.table_valued("number", with_ordinality="position").render_derived("given")
+    return _with(write, cast(given.c.position, Integer) - literal_column("1"), PartRow.number == given.c.number)
 
 
-def _with(write: Update, place: ColumnElement[int], which: ColumnElement[bool]) -> Select[tuple[int]]:
-    """`place` says for each of these parts where it is in the contents."""
+def _with(write: Update, position: ColumnElement[int], which: ColumnElement[bool]) -> Select[tuple[int]]:
+    """`position` says for each of these parts where it is in the contents."""
     size: ColumnElement[int] = literal_column(f"{_PART_BYTES}")
-    content = func.substr(cast(bindparam("contents"), LargeBinary), place * size + literal_column("1"), size)
+    content = func.substr(cast(bindparam("contents"), LargeBinary), position * size + literal_column("1"), size)
     written = write.returning(StateRow.sketch_id).cte("written")
     ours = update(PartRow).where(PartRow.sketch_id == written.c.sketch_id, which)
     return select(written.c.sketch_id).add_cte(ours.values(content=content).cte("rewritten"))

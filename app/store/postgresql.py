@@ -49,11 +49,11 @@ def carry_out(driver: Any, statement: Any, values: Mapping[str, object]) -> int:
     if driver.pgconn.transaction_status != _IDLE:  # then the statement would not be committed
         raise RuntimeError("a connection from the pool is within a transaction")
     prepared = _prepared(statement)
-    given, forms = prepared.given(values)
-    result = driver.pgconn.exec_prepared(prepared.name, given, forms)
+    given, formats = prepared.given(values)
+    result = driver.pgconn.exec_prepared(prepared.name, given, formats)
     if result.error_field(_SQLSTATE) == _NOT_PREPARED:  # never, or forgotten: after a rollback the driver drops all
         _require_done(driver.pgconn.prepare(prepared.name, prepared.words))
-        result = driver.pgconn.exec_prepared(prepared.name, given, forms)
+        result = driver.pgconn.exec_prepared(prepared.name, given, formats)
     _require_done(result)
     rows: int = result.command_tuples or 0
     return rows

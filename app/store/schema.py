@@ -80,7 +80,7 @@ def _wanted(table: SqlTable, dialect: Dialect) -> Parts:
     for constraint in table.constraints:
         match constraint:
             case CheckConstraint() if dialect.name == "postgresql" or _POSTGRESQL_ALONE not in str(constraint.name):
-                parts[f"the check {_plain(str(constraint.sqltext))}"] = True
+                parts[f"the check {_bare(str(constraint.sqltext))}"] = True
             case UniqueConstraint():
                 parts[f"the unique key {_names(constraint.columns.keys())}"] = True
             case ForeignKeyConstraint():
@@ -100,7 +100,7 @@ def _found(found: Inspector, table: str, dialect: Dialect) -> Parts:
     for index in found.get_indexes(table):
         parts[f"the index on {_names(map(str, index['column_names']))}"] = True
     for check in found.get_check_constraints(table):
-        parts[f"the check {_plain(check['sqltext'])}"] = True
+        parts[f"the check {_bare(check['sqltext'])}"] = True
     for unique in found.get_unique_constraints(table):
         parts[f"the unique key {_names(unique['column_names'])}"] = True
     for key in found.get_foreign_keys(table):
@@ -119,7 +119,7 @@ def _names(columns: Iterable[str]) -> str:
     return f"({', '.join(columns)})"
 
 
-def _plain(check: str) -> str:
+def _bare(check: str) -> str:
     """The words of a check without casts and brackets, which PostgreSQL adds, and with its lists as we write them."""
     return " ".join(re.findall(r"[\w']+|[<>=]+", _ANY_OF.sub("IN (", _CAST.sub(" ", check))))
 

@@ -155,7 +155,7 @@ class RegisterRow(Table):
     id: Mapped[int] = mapped_column(_RowNumber, primary_key=True)
     name: Mapped[str] = mapped_column(String(NAME_LENGTH + 10), unique=True)
     key_check: Mapped[bytes] = mapped_column(LargeBinary(12))  # of the key outside, to notice another one
-    sequence: Mapped[int] = mapped_column(BigInteger)  # of the last entries
+    sequence: Mapped[int] = mapped_column(BigInteger)  # of the last row of its log
     dropped_at: Mapped[datetime | None] = mapped_column(Utc)  # the fingerprints are gone: nothing more is counted
 
 
@@ -172,7 +172,8 @@ class AllowanceRow(Table):
     )
     sequence: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     level: Mapped[int] = mapped_column(Integer)
-    entries: Mapped[bytes] = mapped_column(LargeBinary)
+    # Usages were called entries: the table and the column keep that name.
+    usages: Mapped[bytes] = mapped_column("entries", LargeBinary)
 
 
 class LineageRow(Table):

@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 
 from app.core.ledger.accountants import ACCOUNTANTS
 from app.core.ledger.basis import ledger_basis
-from app.core.ledger.budget import Cost
 from app.core.ledger.chain import ChainedEntry, Entry, replay
 from app.store import entries, ledger, migrate, schema, snapshots
 from app.store.records import LedgerRecord
@@ -95,12 +94,17 @@ def _snapshot_faults(session: Session, of_ledgers: Entries) -> list[str]:
     return faults + [f"snapshot {snapshot_id} was paid for and is missing" for snapshot_id in paid]
 
 
+def _charge(entry: Entry) -> tuple[str, str, str]:
+    """Who paid, and how much: in ε, or in ρ where the release is stated so; and δ."""
+    cost = entry.cost().as_strings()
+    return entry.ledger, cost.get("epsilon") or cost["rho"], cost["delta"]
+
+
 def _faults_of(session: Session, snapshot_id: str, payments: list[Entry]) -> Iterator[str]:
     """One snapshot at a time, because each may be large."""
     document = snapshots.read_document(session, snapshot_id)
-    charged = {(each["ledger"], each["epsilon"], each["delta"]) for each in document["charged"]}
-    costs = [(entry, Cost(entry.epsilon_units, entry.delta_units).as_strings()) for entry in payments]
-    if {(entry.ledger, cost["epsilon"], cost["delta"]) for entry, cost in costs} != charged:
+    charged = {(each["ledger"], each.get("epsilon") or each["rho"], each["delta"]) for each in document["charged"]}
+    if {_charge(entry) for entry in payments} != charged:
         yield "what it says was paid is not what the ledgers say"
     digests = {entry.basis["snapshot_digest"] for entry in payments if entry.basis}
     if digests and digests != {snapshots.read_digest(session, snapshot_id)}:

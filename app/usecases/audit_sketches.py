@@ -32,7 +32,7 @@ def sketch_faults(session: Session, entries: Mapping[str, Iterable[Entry]]) -> l
         told = newest.pop(sketch.name, {})
         faults += [f"sketch {sketch.name}: {fault}" for fault in _faults_of(session, sketch, told)]
     for name, told in newest.items():
-        faults.append(f"sketch {name}: {_place(next(iter(told.values())))} tells of it, and it is missing")
+        faults.append(f"sketch {name}: {_entry_name(next(iter(told.values())))} tells of it, and it is missing")
     return faults
 
 
@@ -44,26 +44,26 @@ def _faults_of(session: Session, sketch: SketchOutline, told: Mapping[str, Entry
         return
     if sketch.ledger is None or sketch.ledger not in told:
         oldest = min(told.values(), key=lambda entry: entry.created_at)
-        yield f"its ledger is not the one that it was made with: {_place(oldest)} tells of it"
+        yield f"its ledger is not the one that it was made with: {_entry_name(oldest)} tells of it"
         return
     newest = told[sketch.ledger]
     said = newest.basis or {}
     for name, value in asdict(sketches.basis(session, sketch.id)).items():
         if value != said.get(name):
-            yield f"{_WORDS.get(name, name)} is not what {_place(newest)} says"
+            yield f"{_WORDS.get(name, name)} is not what {_entry_name(newest)} says"
     yield from _payer_faults(paid_by, told, newest)
 
 
 def _payer_faults(paid_by: set[str], told: Mapping[str, Entry], newest: Entry) -> Iterator[str]:
     """Every payer must have told of the sketch, at the same moment as its own ledger, and nobody else."""
     for name in sorted(told.keys() - paid_by):
-        yield f"ledger {name} no longer pays for it, although {_place(told[name])} says so"
+        yield f"ledger {name} no longer pays for it, although {_entry_name(told[name])} says so"
     for name in sorted(paid_by - told.keys()):
         yield f"ledger {name} pays for it, and has no entry that says so"
     for name in sorted(paid_by & told.keys()):
         if told[name].created_at != newest.created_at:
-            yield f"the newest entries about it differ: {_place(newest)}, and {_place(told[name])}"
+            yield f"the newest entries about it differ: {_entry_name(newest)}, and {_entry_name(told[name])}"
 
 
-def _place(entry: Entry) -> str:
+def _entry_name(entry: Entry) -> str:
     return f"ledger {entry.ledger}, entry {entry.sequence},"

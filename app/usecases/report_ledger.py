@@ -73,18 +73,20 @@ class _Counted:
         """How many releases there were."""
         return self._alike.total()
 
-    def numerical_epsilon(self, delta: float) -> str:
-        """An ε of all releases together at this δ, rounded up: never more than the sum of theirs."""
+    def numerical_epsilon(self, delta: float) -> str | None:
+        """An ε of all releases together at this δ, rounded up: never more than the sum of theirs. None: not found."""
         releases: Counter[Release] = Counter()
         for (epsilon_units, delta_units, mechanism, parameters), number in self._alike.items():
             # Gaussian noise by its ρ, everything else by its ε. The δ of Gaussian noise is all counted as threshold.
             rho = None if parameters is None else rho_of_entry(mechanism, json.loads(parameters))
             cost = epsilon_units / 10**9, delta_units / 10**18
             releases[Release(*cost, rho=None if rho is None else float(rho))] += number
-        composed = epsilon_of(releases, delta)
+        least = Decimal(epsilon_of(releases, delta))
         with localcontext(CONTEXT):
-            units = sum(epsilon_units * number for (epsilon_units, *_), number in self._alike.items())
-            return str(min(Decimal(composed), Decimal(units).scaleb(-EPSILON_DIGITS)).quantize(_DIGITS, ROUND_CEILING))
+            if all(epsilon_units for epsilon_units, *_ in self._alike):  # a release that is stated in ρ has no ε
+                units = sum(epsilon_units * number for (epsilon_units, *_), number in self._alike.items())
+                least = min(least, Decimal(units).scaleb(-EPSILON_DIGITS))
+            return str(least.quantize(_DIGITS, ROUND_CEILING)) if least.is_finite() else None
 
 
 def _report(record: LedgerRecord, holds: Proven, counted: _Counted, *, marked: bool) -> Report:

@@ -429,7 +429,7 @@ def test_a_body_is_admitted_by_what_it_becomes_before_it_is_decoded(
         ("application/vnd.apache.arrow.stream", "", arrow(pa.table({"key": ["a"] * 50_000}))),
     ],
 )
-def test_every_form_asks_for_room_before_it_grows(content_type: str, encoding: str, body: bytes) -> None:
+def test_every_format_asks_for_room_before_it_grows(content_type: str, encoding: str, body: bytes) -> None:
     asked: list[int] = []
 
     def refuse(size: int) -> None:

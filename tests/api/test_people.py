@@ -350,9 +350,9 @@ def _dump(database: Database) -> bytes:
 
 def _prints(database: Database, scope: str) -> set[bytes]:
     with database.reading() as session:
-        query = select(AllowanceRow.entries).join(RegisterRow, RegisterRow.id == AllowanceRow.register_id)
+        query = select(AllowanceRow.usages).join(RegisterRow, RegisterRow.id == AllowanceRow.register_id)
         rows = session.scalars(query.where(RegisterRow.name == scope)).all()
-    return {person for entries in rows for person, _ in struct.iter_unpack("<12sH", entries)}
+    return {person for usages in rows for person, _ in struct.iter_unpack("<12sH", usages)}
 
 
 def test_a_dump_of_the_database_names_nobody_and_lets_no_guess_be_tested(

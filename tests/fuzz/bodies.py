@@ -1,6 +1,6 @@
 """Bodies of events in the three text types, and of people's sets in two of them.
 
-Plain ones, ones that need the careful reader, and ones that are a little wrong.
+Plain ones, ones that need the careful decoder, and ones that are a little wrong.
 """
 
 import json

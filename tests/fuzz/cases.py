@@ -56,7 +56,7 @@ class Body:
         scanned = list(self._scanned())
         _check_fold(encode(StreamSketch.empty(self.k, Order(self.secret))), self.secret, scanned)
         left = len(self.bodies) - len(scanned)
-        return Counter({"bodies scanned and folded": len(scanned), "bodies left to the careful reader": left})
+        return Counter({"bodies scanned and folded": len(scanned), "bodies left to the careful decoder": left})
 
     def _scanned(self) -> Iterator[scanning.Batch]:
         for body in self.bodies:

@@ -163,7 +163,7 @@ def _watched(unread: int) -> tuple[PatientTransport, _Buffer, _Timers]:
     buffer, timers = _Buffer(), _Timers()
     patient = PatientTransport(buffer, timers, lambda: None)  # type: ignore[arg-type]  # as much of them as is used
     buffer.unread = unread
-    patient.watch_reader()
+    patient.watch_client()
     return patient, buffer, timers
 
 

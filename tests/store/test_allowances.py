@@ -41,16 +41,16 @@ def _packed(used: Used) -> bytes:
     return b"".join(person + struct.pack("<H", number) for person, number in used.items())
 
 
-def _unpacked(entries: bytes) -> Used:
-    return dict(struct.iter_unpack("<12sH", entries))
+def _unpacked(usages: bytes) -> Used:
+    return dict(struct.iter_unpack("<12sH", usages))
 
 
 def _read(session: Session, scope: int, sequence: int = 0, known: Used | None = None) -> Used:
     """What a process knows that remembered so much, after it caught up."""
     learning = new_allowances()
     learning.learn(_packed(known or {}))
-    for entries in allowances.entries_after(session, scope, sequence):
-        learning.learn(entries)
+    for usages in allowances.usages_after(session, scope, sequence):
+        learning.learn(usages)
     return _unpacked(learning.entries())
 
 
@@ -115,7 +115,7 @@ def test_the_ten_thousandth_commit_puts_the_hundreds_together(database: Database
         session.flush()
         old = {"register_id": scope, "level": 1}
         for number in (100, 9_900):
-            session.add(AllowanceRow(sequence=number << 31, entries=_packed({_person(number): 5}), **old))
+            session.add(AllowanceRow(sequence=number << 31, usages=_packed({_person(number): 5}), **old))
         session.flush()
         for number in range(100):
             assert _levels(session, scope) == [1, 1] + [0] * number
@@ -235,7 +235,7 @@ def test_a_scope_made_by_two_at_once_is_one(database: Database) -> None:
 
 
 def _all(session: Session) -> Iterator[bytes]:
-    yield from session.scalars(select(AllowanceRow.entries))
+    yield from session.scalars(select(AllowanceRow.usages))
 
 
 def test_dropped_fingerprints_are_in_no_row(database: Database, scope: int) -> None:

@@ -104,8 +104,8 @@ def _used(database: Database) -> dict[bytes, int]:
     """What all people have used, by fingerprint."""
     found: Counter[bytes] = Counter()
     with database.reading() as session:
-        for entries in session.scalars(select(AllowanceRow.entries)):
-            for person, used in struct.iter_unpack("<12sH", entries):
+        for usages in session.scalars(select(AllowanceRow.usages)):
+            for person, used in struct.iter_unpack("<12sH", usages):
                 found[person] = max(found[person], used)
     return dict(found)
 

@@ -5,13 +5,13 @@ Strangers send these bytes: whatever they are, the answer is a batch or a `Refus
 A body is read in up to three steps:
 
 1. `compression` undoes the Content-Encoding.
-2. A scanner of `app/core/kernel` reads JSON, NDJSON or lines of the plain form, without an object for each item. It
+2. A scanner of `app/core/kernel` reads JSON, NDJSON or lines in a plain body, without an object for each item. It
    gives up at anything else, and never reads a body otherwise than step 3 would.
-3. A careful reader turns any body into items, and `items` checks each of them or says which are bad and why. The
-   readers are `texts` (JSON, NDJSON, lines), `columns` (CSV), `parquet` (with `footer` and `thrift`) and `arrow` (with
+3. A careful decoder turns any body into items, and `items` checks each of them or says which are bad and why. The
+   decoders are `texts` (JSON, NDJSON, lines), `columns` (CSV), `parquet` (with `footer` and `thrift`) and `arrow` (with
    `flatbuffers`); the last two let pyarrow make arrays, which `arrays` turns into items.
 
-Whether a body holds events or people is up to the sketch: `forms` has what differs.
+Whether a body holds events or people is up to the sketch: `shapes` has what differs.
 """
 
 from collections.abc import Callable
@@ -19,8 +19,8 @@ from typing import Any
 
 from app.api.decoding import arrow, columns, parquet, texts
 from app.api.decoding.compression import decompressed
-from app.api.decoding.forms import EVENTS, USERS, WHOLE_PEOPLE, Form
 from app.api.decoding.items import Admit, BatchLimits, UserSet, admit_all, checked, checked_sets, require_few
+from app.api.decoding.shapes import EVENTS, USERS, WHOLE_PEOPLE, Shape
 from app.core import kernel
 from app.core.errors import BadBatch
 from app.refusals import UnsupportedMediaType
@@ -35,8 +35,8 @@ _SET_SCANNERS: dict[str, Callable[[bytes, int, int], kernel.Sets | None]] = {
     "application/json": kernel.scan_json_sets,
     "application/x-ndjson": kernel.scan_ndjson_sets,
 }
-_Reader = Callable[[bytes, BatchLimits, Form], list[Any]]
-_READERS: dict[str, _Reader] = {
+_Decoder = Callable[[bytes, BatchLimits, Shape], list[Any]]
+_DECODERS: dict[str, _Decoder] = {
     "application/json": texts.read_json,
     "application/x-ndjson": texts.read_ndjson,
     _LINES: texts.read_lines,
@@ -71,13 +71,13 @@ def decode_events(
     `scan_events` in vain says so by `scanner_gave_up`, and the same bytes are not scanned again.
     """
     media_type, limits = _media_type(content_type), BatchLimits(items=max_items, bytes=max_bytes, admit=admit)
-    plain = decompressed(encoding, body, limits)
+    body = decompressed(encoding, body, limits)
     scan = _SCANNERS.get(media_type)
     was_scanned = scanner_gave_up and not encoding  # `scan_events` has not seen what an encoding hid
-    scanned = scan(plain, limits.items) if scan and not was_scanned else None
+    scanned = scan(body, limits.items) if scan and not was_scanned else None
     if scanned is not None:
         return scanned
-    events = checked(_items(media_type, plain, limits, EVENTS))
+    events = checked(_items(media_type, body, limits, EVENTS))
     return kernel.batch_of(events.pairs, events.users)
 
 
@@ -97,24 +97,24 @@ def decode_users(
     person the first `most_keys` different keys will count.
     """
     media_type, limits = _media_type(content_type), BatchLimits(items=max_items, bytes=max_bytes, admit=admit)
-    plain = decompressed(encoding, body, limits)
+    body = decompressed(encoding, body, limits)
     scan = _SET_SCANNERS.get(media_type)
-    scanned = scan(plain, limits.items, most_keys) if scan else None
+    scanned = scan(body, limits.items, most_keys) if scan else None
     if scanned is not None:
         return scanned
-    return kernel.sets_of(read_sets_carefully(media_type, plain, limits), most_keys)
+    return kernel.sets_of(read_sets_carefully(media_type, body, limits), most_keys)
 
 
-def read_sets_carefully(media_type: str, plain: bytes, limits: BatchLimits) -> list[UserSet]:
+def read_sets_carefully(media_type: str, body: bytes, limits: BatchLimits) -> list[UserSet]:
     """What a body of people's sets means, or a refusal that says what is wrong with it and where."""
     if media_type in (_LINES, _CSV):  # which cannot hold a whole person in one row
         raise BadBatch(WHOLE_PEOPLE)
-    return checked_sets(_items(media_type, plain, limits, USERS), limits)
+    return checked_sets(_items(media_type, body, limits, USERS), limits)
 
 
-def _items(media_type: str, plain: bytes, limits: BatchLimits, form: Form) -> list[Any]:
+def _items(media_type: str, body: bytes, limits: BatchLimits, shape: Shape) -> list[Any]:
     try:
-        items = _READERS[media_type](plain, limits, form)
+        items = _DECODERS[media_type](body, limits, shape)
     except (ValueError, RecursionError):  # ValueError: not UTF-8, not JSON, or a number of absurd length
         raise BadBatch(f"The body is not valid UTF-8 {media_type}.") from None  # the cause may quote events
     require_few(len(items), limits)
@@ -125,11 +125,11 @@ def _media_type(content_type: str) -> str:
     """What is read, without its parameters; refused if it is not read here, or not in UTF-8."""
     name, *parameters = content_type.split(";")
     media_type = name.strip().lower()
-    is_read = media_type in _READERS
+    is_read = media_type in _DECODERS
     for parameter in parameters:
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "charset" and value.strip().strip('"').lower() != "utf-8":
             is_read = False
     if not is_read:
-        raise UnsupportedMediaType(f"Send Content-Type {' or '.join(_READERS)}, in UTF-8.")
+        raise UnsupportedMediaType(f"Send Content-Type {' or '.join(_DECODERS)}, in UTF-8.")
     return media_type

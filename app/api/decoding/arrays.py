@@ -13,8 +13,8 @@ import numpy as np
 
 from app.api.decoding.columns import require_columns, row_items
 from app.api.decoding.compression import too_large
-from app.api.decoding.forms import Form
 from app.api.decoding.items import BatchLimits, require_few, require_few_keys
+from app.api.decoding.shapes import Shape
 from app.core.errors import BadBatch, Refusal
 from app.refusals import UnsupportedMediaType
 
@@ -43,11 +43,11 @@ def read_or_refuse(sentence: str, read: Callable[[], list[Any]]) -> list[Any]:
         raise BadBatch(sentence) from None
 
 
-def require_types(arrow: Any, schema: Any, form: Form) -> None:
-    """Refuse a table that lacks a column of the form, has others, or has them of other types."""
-    require_columns(schema.names, form)
+def require_types(arrow: Any, schema: Any, shape: Shape) -> None:
+    """Refuse a table that lacks a column of the shape, has others, or has them of other types."""
+    require_columns(schema.names, shape)
     if not all(_is_wanted(arrow.types, field) for field in schema):
-        raise BadBatch(form.types)
+        raise BadBatch(shape.types)
 
 
 def _is_wanted(types: Any, field: Any) -> bool:
@@ -60,8 +60,8 @@ def _is_wanted(types: Any, field: Any) -> bool:
 
 
 def _is_text(types: Any, kind: Any) -> bool:
-    plain = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain))
+    values = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(values) or types.is_large_string(values) or types.is_string_view(values))
 
 
 def batch_items(arrow: Any, batches: Iterable[Any], limits: BatchLimits) -> list[Any]:
@@ -112,7 +112,7 @@ class _Cells:
         return [keys[at:end] if there else [] for (at, end), there in zip(pairwise(ends), present, strict=True)]
 
     def _require_valid_offsets(self, column: Any) -> None:
-        """The offsets are validated apart from the texts, with nulls in their place: otherwise the dictionary of the
+        """The offsets are validated apart from the texts, with nulls instead of them: otherwise the dictionary of the
         texts would be validated anew with each of many batches."""
         kind = self.arrow.large_list if self.types.is_large_list(column.type) else self.arrow.list_
         nulls = self.arrow.nulls(len(column.values))
@@ -123,7 +123,7 @@ class _Cells:
 
     def _texts(self, name: str, column: Any) -> list[str | None]:
         if not self.types.is_dictionary(column.type):
-            return self._plain(column)
+            return self._checked_texts(column)
         values = self._values(name, column.dictionary)
         indices = _integers(column.indices)
         if any(index is not None and not 0 <= index < len(values) for index in indices):
@@ -136,11 +136,11 @@ class _Cells:
         known, values = self.dictionaries.get(name, (None, []))
         if known is None or _identity(known) != _identity(dictionary):
             require_few(len(dictionary), self.limits)
-            values = self._plain(dictionary)
+            values = self._checked_texts(dictionary)
             self.dictionaries[name] = dictionary, values
         return values
 
-    def _plain(self, column: Any) -> list[str | None]:
+    def _checked_texts(self, column: Any) -> list[str | None]:
         if self.types.is_string_view(column.type):
             self._require_few_bytes(column)
         column.validate(full=True)
@@ -165,5 +165,5 @@ def _integers(column: Any) -> list[int | None]:
 
 def _identity(array: Any) -> Sequence[Any]:
     """What two arrays have in common that are one and the same part of memory."""
-    places = [buffer and (buffer.address, buffer.size) for buffer in array.buffers()]
-    return [array.offset, len(array), *places]
+    stretches = [buffer and (buffer.address, buffer.size) for buffer in array.buffers()]
+    return [array.offset, len(array), *stretches]

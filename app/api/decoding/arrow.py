@@ -14,15 +14,15 @@ from app.api.decoding import arrays
 from app.api.decoding.columns import ROW_BYTES
 from app.api.decoding.compression import too_large
 from app.api.decoding.flatbuffers import Table, unpacked
-from app.api.decoding.forms import Form
 from app.api.decoding.items import BatchLimits, require_few, require_few_keys
+from app.api.decoding.shapes import Shape
 from app.core.errors import BadBatch
 
 _MAX_METADATA_BYTES = 64 * 1024  # of a message without its body; usually a few hundred
 _MAX_MESSAGES = 10_000
-_MAX_SHARED = 16  # fields, and metadata entries of each: a flatbuffer may refer to one large text again and again
+_MAX_SHARED = 16  # fields, and pairs of metadata of each: a flatbuffer may refer to one large text again and again
 _CONTINUATION = 0xFFFFFFFF
-_NODE_BYTES = _BUFFER_BYTES = 16  # two numbers of 8 bytes: a column's length and nulls; a buffer's place and size
+_NODE_BYTES = _BUFFER_BYTES = 16  # two numbers of 8 bytes: a column's length and nulls; a buffer's position and size
 
 # The numbers of Message.fbs and Schema.fbs, with their names
 
@@ -61,17 +61,17 @@ class _DictionarySlot(IntEnum):
     ID, DATA, IS_DELTA = range(3)
 
 
-def read_stream(body: bytes, limits: BatchLimits, form: Form) -> list[Any]:
+def read_stream(body: bytes, limits: BatchLimits, shape: Shape) -> list[Any]:
     """The rows of an Arrow stream as items, or a refusal."""
     arrow = arrays.imported_pyarrow()
-    return arrays.read_or_refuse("The body is not a valid Arrow stream.", lambda: _items(arrow, body, limits, form))
+    return arrays.read_or_refuse("The body is not a valid Arrow stream.", lambda: _items(arrow, body, limits, shape))
 
 
-def _items(arrow: Any, body: bytes, limits: BatchLimits, form: Form) -> list[Any]:
-    _require_bounded(body, limits, form)
+def _items(arrow: Any, body: bytes, limits: BatchLimits, shape: Shape) -> list[Any]:
+    _require_bounded(body, limits, shape)
     options = arrow.ipc.IpcReadOptions(use_threads=False)
     with arrow.ipc.open_stream(arrow.BufferReader(body), options=options) as stream:
-        arrays.require_types(arrow, stream.schema, form)
+        arrays.require_types(arrow, stream.schema, shape)
         return arrays.batch_items(arrow, stream, limits)
 
 
@@ -84,12 +84,12 @@ class _Message:
     body: memoryview
 
 
-def _require_bounded(body: bytes, limits: BatchLimits, form: Form) -> None:
+def _require_bounded(body: bytes, limits: BatchLimits, shape: Shape) -> None:
     """Refuse a stream whose messages declare more than the limits, and ask for room for what it becomes."""
     rows = size = 0
     for message in _messages(body):
         if message.kind == _SCHEMA:
-            _require_small_schema(message.header, form)
+            _require_small_schema(message.header, shape)
             continue
         records = _records(message)
         length = records.number(_RecordsSlot.LENGTH, "q")
@@ -141,7 +141,7 @@ def _metadata(data: bytes, size: int) -> Table:
     return message
 
 
-def _require_small_schema(schema: Table, form: Form) -> None:
+def _require_small_schema(schema: Table, shape: Shape) -> None:
     """Refuse a schema of many fields, since what is said of them is copied for each. A list has one child, and nothing
     else has any."""
     if schema.number(_SchemaSlot.ENDIANNESS, "h"):
@@ -150,16 +150,16 @@ def _require_small_schema(schema: Table, form: Form) -> None:
     for field in schema.tables(_SchemaSlot.FIELDS, at_most=_MAX_SHARED):
         # With a dictionary the field would have references to lists, not lists themselves.
         is_list = field.number(_FieldSlot.TYPE_TYPE, "B") in _LISTS and field.table(_FieldSlot.DICTIONARY) is None
-        for child in _children(field, form, exactly=int(is_list and "keys" in form.columns)):
-            _children(child, form, exactly=0)
+        for child in _children(field, shape, exactly=int(is_list and "keys" in shape.columns)):
+            _children(child, shape, exactly=0)
 
 
-def _children(field: Table, form: Form, *, exactly: int) -> list[Table]:
+def _children(field: Table, shape: Shape, *, exactly: int) -> list[Table]:
     """The fields inside a field; refused if there are more or fewer, or too much is said of it."""
     field.tables(_FieldSlot.CUSTOM_METADATA, at_most=_MAX_SHARED)
     _, children = field.vector(_FieldSlot.CHILDREN)
     if children != exactly:
-        raise BadBatch(form.types)
+        raise BadBatch(shape.types)
     return field.tables(_FieldSlot.CHILDREN, at_most=exactly)
 
 

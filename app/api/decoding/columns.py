@@ -8,17 +8,17 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from app.api.decoding.forms import Form
 from app.api.decoding.items import MAX_COUNT, BatchLimits, Fault, require_few
+from app.api.decoding.shapes import Shape
 from app.core.errors import BadBatch
 
 _BOM = "\ufeff"
-ROW_BYTES = 500  # about what a row takes in memory: a dictionary, its cells, and a place in several lists
+ROW_BYTES = 500  # about what a row takes in memory: a dictionary, its cells, and what several lists need for it
 KEY_BYTES = 100  # about what a key in a list takes
 _MAX_LINE = 4096  # a key and a user of quotes alone, each doubled, and a count have half of it
 
 
-def read_csv(body: bytes, limits: BatchLimits, form: Form) -> list[Any]:
+def read_csv(body: bytes, limits: BatchLimits, shape: Shape) -> list[Any]:
     """The rows of a CSV file as items, or a refusal.
 
     Rows end with CR LF or LF. One that cannot be read is the last: nobody knows where the next would begin.
@@ -26,7 +26,7 @@ def read_csv(body: bytes, limits: BatchLimits, form: Form) -> list[Any]:
     limits.admit(8 * len(body) + ROW_BYTES * body.count(b"\n"))
     lines = io.StringIO(body.decode("utf-8").removeprefix(_BOM), newline="\n")
     records = csv.reader(_short(lines), strict=True)
-    names = _header(records, form)
+    names = _header(records, shape)
     items: list[Any] = []
     try:
         for record in records:
@@ -37,13 +37,13 @@ def read_csv(body: bytes, limits: BatchLimits, form: Form) -> list[Any]:
     return items
 
 
-def require_columns(names: Sequence[str], form: Form) -> None:
-    """Refuse a table that lacks a column of the form or has others.
+def require_columns(names: Sequence[str], shape: Shape) -> None:
+    """Refuse a table that lacks a column of the shape or has others.
 
     The refusal does not quote the names: in a file without a header row they are events.
     """
-    if len(set(names)) < len(names) or not form.required <= set(names) <= form.columns:
-        raise BadBatch(form.table)
+    if len(set(names)) < len(names) or not shape.required <= set(names) <= shape.columns:
+        raise BadBatch(shape.table)
 
 
 def row_items(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Any]:
@@ -65,13 +65,13 @@ def _short(lines: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-def _header(records: Iterable[list[str]], form: Form) -> list[str]:
-    """The names in the first row, which must be the columns of the form."""
+def _header(records: Iterable[list[str]], shape: Shape) -> list[str]:
+    """The names in the first row, which must be the columns of the shape."""
     try:
         names = next(iter(records), [])
     except csv.Error:
         names = []
-    require_columns(names, form)
+    require_columns(names, shape)
     return names
 
 

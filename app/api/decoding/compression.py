@@ -21,7 +21,7 @@ _ZSTD_SLICE = 128  # bytes; a block of 4 may stand for 128 KiB, so 4 MiB of a sl
 _GZIP_WRAPPER = 16 + zlib.MAX_WBITS  # tells zlib to expect a gzip header and trailer, nothing else
 
 
-class _Decoder(Protocol):
+class _Decompressor(Protocol):
     """Decompresses one member of gzip or one frame of zstd."""
 
     def decompress(self, data: bytes, /) -> bytes: ...
@@ -86,11 +86,11 @@ _ENCODINGS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
 }
 
 
-def _frames(body: bytes, decoder: Callable[[], _Decoder], slice_bytes: int) -> Iterator[bytes]:
+def _frames(body: bytes, decompressor: Callable[[], _Decompressor], slice_bytes: int) -> Iterator[bytes]:
     """The content of one member or frame after the other, in pieces. EOFError if the last is cut off."""
     at = 0
     for _ in range(MAX_FRAMES):
-        frame = decoder()
+        frame = decompressor()
         while not frame.eof:
             piece = body[at : at + slice_bytes]
             if not piece:

@@ -49,12 +49,12 @@ class Table:
         return Table(self.data, at + unpacked("I", self.data, at))
 
     def _field(self, slot: int) -> int | None:
-        """Where a field is, by the offsets that the table shares with others of its form; None if it was left out."""
+        """Where a field is, by the offsets that the table shares with others of its kind; None if it was left out."""
         offsets = self.at - unpacked("i", self.data, self.at)
-        entry = 4 + 2 * slot
-        if entry + 2 > unpacked("H", self.data, offsets):
+        within = 4 + 2 * slot
+        if within + 2 > unpacked("H", self.data, offsets):
             return None
-        offset = unpacked("H", self.data, offsets + entry)
+        offset = unpacked("H", self.data, offsets + within)
         return self.at + offset if offset else None
 
 

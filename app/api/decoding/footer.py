@@ -13,7 +13,7 @@ from itertools import chain, islice
 from app.api.decoding import thrift
 from app.api.decoding.columns import require_columns
 from app.api.decoding.flatbuffers import unpacked
-from app.api.decoding.forms import Form
+from app.api.decoding.shapes import Shape
 from app.api.decoding.thrift import BINARY, I32, I64, LIST, STRUCT, Fields
 from app.core.errors import BadBatch
 
@@ -122,8 +122,8 @@ class Footer:
 # Reading
 
 
-def split(body: bytes, form: Form) -> tuple[memoryview, Footer]:
-    """A file's pages, and what its footer says of them: columns that the form has, and nothing else."""
+def split(body: bytes, shape: Shape) -> tuple[memoryview, Footer]:
+    """A file's pages, and what its footer says of them: columns that the shape has, and nothing else."""
     if len(body) < 12 or not body.startswith(_MAGIC) or not body.endswith(_MAGIC):
         raise ValueError("no Parquet file")
     size = unpacked("I", body, len(body) - 8)
@@ -132,25 +132,25 @@ def split(body: bytes, form: Form) -> tuple[memoryview, Footer]:
     start = len(body) - 8 - size
     if start < len(_MAGIC):
         raise ValueError("the footer is longer than the file")
-    fields = thrift.Reader(memoryview(body)[start:-8]).read_struct()
-    columns = _columns(thrift.structs(fields, _FileField.SCHEMA), form)
+    fields = thrift.Decoder(memoryview(body)[start:-8]).read_struct()
+    columns = _columns(thrift.structs(fields, _FileField.SCHEMA), shape)
     groups = [_group(group, columns) for group in thrift.structs(fields, _FileField.ROW_GROUPS)]
     return memoryview(body)[:start], Footer(columns, groups)
 
 
-def _columns(elements: Sequence[Fields], form: Form) -> list[Column]:
+def _columns(elements: Sequence[Fields], shape: Shape) -> list[Column]:
     """The columns that a schema has: a list of elements, in which a group is followed by what is in it."""
     root, *below = elements
     rest = iter(below)
-    columns = [(element, _element_of_list(element, rest, form)) for element in rest]
+    columns = [(element, _element_of_list(element, rest, shape)) for element in rest]
     names = [bytes(element.get(_ElementField.NAME, (0, b""))[1]).decode() for element, _ in columns]
     if thrift.number(root, _ElementField.NUM_CHILDREN) != len(columns):
         raise ValueError("more or fewer columns than the schema declares")
-    require_columns(names, form)
-    return [_column(name, top, inner, form) for name, (top, inner) in zip(names, columns, strict=True)]
+    require_columns(names, shape)
+    return [_column(name, top, inner, shape) for name, (top, inner) in zip(names, columns, strict=True)]
 
 
-def _element_of_list(top: Fields, rest: Iterator[Fields], form: Form) -> Fields | None:
+def _element_of_list(top: Fields, rest: Iterator[Fields], shape: Shape) -> Fields | None:
     """The texts of a list column, taken from `rest`; None if the column is flat. Any other nesting is refused.
 
     The names of the two inner elements differ from writer to writer, and are not looked at.
@@ -160,30 +160,30 @@ def _element_of_list(top: Fields, rest: Iterator[Fields], form: Form) -> Fields 
     inner = list(islice(rest, 2))
     children = [element.get(_ElementField.NUM_CHILDREN) for element in (top, *inner)]
     if children != [_ONE_CHILD, _ONE_CHILD, None]:
-        raise BadBatch(form.types)
+        raise BadBatch(shape.types)
     group, texts = inner
-    is_list = _converted(top, form) == _LIST_OF and thrift.number(top, _ElementField.REPETITION) < _REPEATED
+    is_list = _converted(top, shape) == _LIST_OF and thrift.number(top, _ElementField.REPETITION) < _REPEATED
     meanings = (_ElementField.TYPE, _ElementField.CONVERTED_TYPE, _ElementField.LOGICAL_TYPE)
     is_bare = group.get(_ElementField.REPETITION) == (I32, _REPEATED) and group.keys().isdisjoint(meanings)
     if not is_list or not is_bare:
-        raise BadBatch(form.types)
+        raise BadBatch(shape.types)
     return texts
 
 
-def _column(name: str, top: Fields, inner: Fields | None, form: Form) -> Column:
+def _column(name: str, top: Fields, inner: Fields | None, shape: Shape) -> Column:
     leaf = top if inner is None else inner
     kind, repetition = thrift.number(leaf, _ElementField.TYPE), thrift.number(leaf, _ElementField.REPETITION)
-    converted = _converted(leaf, form)
+    converted = _converted(leaf, shape)
     text = kind == _BYTE_ARRAY and converted == _UTF8
     whole = kind in (_INT32, _INT64) and (converted is None or _UINT_8 <= converted <= _INT_64)
     fits = (whole if name == "count" else text) and (inner is not None) == (name == "keys")
     if not fits or repetition >= _REPEATED:
-        raise BadBatch(form.types)
+        raise BadBatch(shape.types)
     list_repetition = None if inner is None else thrift.number(top, _ElementField.REPETITION)
     return Column(name, kind, converted, repetition, list_repetition)
 
 
-def _converted(element: Fields, form: Form) -> int | None:
+def _converted(element: Fields, shape: Shape) -> int | None:
     """What an element's values mean (ConvertedType); None if it does not say.
 
     The older annotation says all that is needed; where a writer left it out, it follows from the newer one.
@@ -196,7 +196,7 @@ def _converted(element: Fields, form: Form) -> int | None:
     if logical in (_LOGICAL_STRING, _LOGICAL_LIST):
         return _UTF8 if logical == _LOGICAL_STRING else _LIST_OF
     if logical != _LOGICAL_INTEGER:
-        raise BadBatch(form.types)
+        raise BadBatch(shape.types)
     width, signed = int(parameters[1][1][0]), parameters[2][0] == thrift.TRUE  # fields 1 and 2 of IntType
     return _UINT_8 + _WIDTHS.index(width) + len(_WIDTHS) * int(signed)
 

@@ -1,15 +1,15 @@
 """What an item may be, whatever it came in.
 
-An event is a key, or a mapping with the members `key` and, optionally, `count` and `user`. In the form of users an item
-is one person's set of keys: a list of keys, or a mapping with the members `keys` and, optionally, `user`. A table's row
-is the same mapping with its columns for members.
+An event is a key, or a mapping with the members `key` and, optionally, `count` and `user`. For a sketch of users an
+item is one person's set of keys: a list of keys, or a mapping with the members `keys` and, optionally, `user`. A
+table's row is the same mapping with its columns for members.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from app.api.decoding.forms import EVENTS, USERS
+from app.api.decoding.shapes import EVENTS, USERS
 from app.core.errors import MAX_REPORTED, BadBatch
 
 MAX_KEY_BYTES = 512  # and of a user
@@ -40,7 +40,7 @@ def admit_all(_size: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """The limits of one batch. A reader asks `admit` before it makes something large of a body."""
+    """The limits of one batch. A decoder asks `admit` before it makes something large of a body."""
 
     items: int
     bytes: int
@@ -49,7 +49,7 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An item that its reader could not read, or what is wrong with it."""
+    """An item that its decoder could not read, or what is wrong with it."""
 
     detail: str
 
@@ -145,7 +145,7 @@ def _user_set(item: Any) -> UserSet | Fault:
 
 
 def _set_object(item: Any) -> dict[str, Any] | None:
-    """An item that has the form of a set as a mapping, whatever its keys are; else None."""
+    """An item that looks like a set, as a mapping, whatever its keys are; else None."""
     whole = {"keys": item} if isinstance(item, list) else item
     is_set = isinstance(whole, dict) and isinstance(whole.get("keys"), list) and whole.keys() <= USERS.columns
     return whole if is_set else None

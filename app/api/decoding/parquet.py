@@ -14,8 +14,8 @@ from app.api.decoding import arrays, footer, thrift
 from app.api.decoding.columns import KEY_BYTES, ROW_BYTES
 from app.api.decoding.compression import too_large
 from app.api.decoding.footer import Chunk, Footer
-from app.api.decoding.forms import Form
 from app.api.decoding.items import BatchLimits, require_few, require_few_keys
+from app.api.decoding.shapes import Shape
 from app.core.errors import BadBatch
 
 _MAX_HEADERS_BYTES = 256 * 1024  # of all pages together; a hundred each, or a few thousand with statistics
@@ -29,16 +29,16 @@ _ENCODING = {_DATA_PAGE: 2, _DICTIONARY_PAGE: 2, _DATA_PAGE_V2: 4}
 _ENCODINGS = (0, 2, 8)  # PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY
 
 
-def read_parquet(body: bytes, limits: BatchLimits, form: Form) -> list[Any]:
+def read_parquet(body: bytes, limits: BatchLimits, shape: Shape) -> list[Any]:
     """The rows of a Parquet file as items, or a refusal."""
     arrow = arrays.imported_pyarrow()
-    return arrays.read_or_refuse("The body is not a valid Parquet file.", lambda: _items(arrow, body, limits, form))
+    return arrays.read_or_refuse("The body is not a valid Parquet file.", lambda: _items(arrow, body, limits, shape))
 
 
-def _items(arrow: Any, body: bytes, limits: BatchLimits, form: Form) -> list[Any]:
+def _items(arrow: Any, body: bytes, limits: BatchLimits, shape: Shape) -> list[Any]:
     from pyarrow.parquet import ParquetFile
 
-    pages, described = footer.split(body, form)
+    pages, described = footer.split(body, shape)
     _require_bounded(pages, described, limits)
     texts = [".".join(column.path) for column in described.columns if column.name != "count"]
     with ParquetFile(
@@ -46,7 +46,7 @@ def _items(arrow: Any, body: bytes, limits: BatchLimits, form: Form) -> list[Any
         read_dictionary=texts,  # one long value in a hundred thousand rows stays one
         pre_buffer=False,  # which would use threads
     ) as file:
-        arrays.require_types(arrow, file.schema_arrow, form)
+        arrays.require_types(arrow, file.schema_arrow, shape)
         return arrays.batch_items(arrow, _batches(file, described), limits)
 
 
@@ -91,15 +91,15 @@ def _page_sizes(chunk: Chunk, pages: memoryview, limits: BatchLimits) -> Iterato
     at, end = chunk.start, chunk.start + chunk.size
     values = 0
     while values < chunk.values:
-        reader = thrift.Reader(pages[: min(end, at + _MAX_HEADERS_BYTES)], at)
-        header = reader.read_struct()
+        decoder = thrift.Decoder(pages[: min(end, at + _MAX_HEADERS_BYTES)], at)
+        header = decoder.read_struct()
         is_data, length = _described_page(header)
         values += length if is_data else 0
         if values > chunk.values:
             raise ValueError("the pages have more values than declared")
         require_few(0 if is_data else length, limits)
-        yield reader.at - at, thrift.number(header, _SIZE)
-        at = reader.at + thrift.number(header, _COMPRESSED_SIZE)
+        yield decoder.at - at, thrift.number(header, _SIZE)
+        at = decoder.at + thrift.number(header, _COMPRESSED_SIZE)
         if at > min(end, len(pages)):
             raise ValueError("a page ends behind its column")
 

@@ -1,4 +1,4 @@
-"""JSON, NDJSON and plain lines: the careful readers, which say what a body means.
+"""JSON, NDJSON and lines: the careful decoders, which say what a body means.
 
 `json_items` and `line_items` read a body of any length; `read_json`, `read_ndjson` and `read_lines` first refuse one
 that certainly has too many items, and ask for room for what it becomes. All raise ValueError or RecursionError where
@@ -10,26 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from app.api.decoding.forms import Form
 from app.api.decoding.items import BatchLimits, Fault, require_few
+from app.api.decoding.shapes import Shape
 from app.core.errors import BadBatch
 
 _MARKS = b",[{"  # of JSON: there are at least as many as items
 _MARK, _QUOTE = 1, 2
 _CODES = bytes(_MARK if byte in _MARKS else _QUOTE if byte == ord('"') else 0 for byte in range(256))
 _CHUNK = 2**16  # bytes that are looked through at once
-_PART_BYTES = 100  # about what a mark becomes in memory: a text or an entry of a list half of it, an object twice
+_PART_BYTES = 100  # about what a mark becomes in memory: a text or an element of a list half of it, an object twice
 _MARKS_PER_ITEM = 8  # {"key": …, "count": …, "user": …} and its comma are four; a member may be repeated
 
 
-def read_json(body: bytes, limits: BatchLimits, form: Form) -> list[Any]:
+def read_json(body: bytes, limits: BatchLimits, shape: Shape) -> list[Any]:
     """The items of a JSON document, within the limits."""
     _require_few_marks(body, limits)
     _admit(body, _marks(body), limits)
-    return json_items(body, form)
+    return json_items(body, shape)
 
 
-def read_ndjson(body: bytes, limits: BatchLimits, _form: Form) -> list[Any]:
+def read_ndjson(body: bytes, limits: BatchLimits, _shape: Shape) -> list[Any]:
     """The items of an NDJSON body, within the limits."""
     _require_few_lines(body, limits)
     _require_few_marks(body, limits)
@@ -37,19 +37,19 @@ def read_ndjson(body: bytes, limits: BatchLimits, _form: Form) -> list[Any]:
     return [_line_item(line) for line in line_items(body)]
 
 
-def read_lines(body: bytes, limits: BatchLimits, _form: Form) -> list[Any]:
+def read_lines(body: bytes, limits: BatchLimits, _shape: Shape) -> list[Any]:
     """The keys of a body of lines, within the limits."""
     _require_few_lines(body, limits)
     _admit(body, body.count(b"\n"), limits)
     return line_items(body)
 
 
-def json_items(body: bytes, form: Form) -> list[Any]:
-    """The list in a document whose only member is the form's; any other document is refused."""
+def json_items(body: bytes, shape: Shape) -> list[Any]:
+    """The list in a document whose only member is the shape's; any other document is refused."""
     document = _parsed(body.decode("utf-8"))
-    items = document.get(form.member) if isinstance(document, dict) and len(document) == 1 else None
+    items = document.get(shape.member) if isinstance(document, dict) and len(document) == 1 else None
     if not isinstance(items, list):
-        raise BadBatch(form.document)
+        raise BadBatch(shape.document)
     return items
 
 

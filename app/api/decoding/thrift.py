@@ -1,7 +1,7 @@
 """Just enough of Thrift's compact protocol to read and write the metadata of a Parquet file.
 
 A struct is {field number: (type, value)}, a list (type of its elements, values); maps do not occur. `number`, `struct`
-and `structs` insist on the type: a reader that was generated from parquet.thrift skips a field of another type, and
+and `structs` insist on the type: a decoder that was generated from parquet.thrift skips a field of another type, and
 this one must see what that one sees. What does not fit raises ValueError.
 """
 
@@ -48,8 +48,8 @@ def _of_kind(fields: Fields, field: int, kind: int) -> Any:
 # Reading
 
 
-class Reader:
-    """Reads structs from `data`, from position `at` on, which moves on behind what was read."""
+class Decoder:
+    """Makes structs of `data`, from position `at` on, which moves on behind what was read."""
 
     def __init__(self, data: memoryview, at: int = 0) -> None:
         self.data = data
@@ -90,7 +90,7 @@ class Reader:
         return kind, [self._byte() if kind in (TRUE, FALSE) else self._value(kind, depth) for _ in range(size)]
 
     def _signed(self) -> int:
-        """A whole number in zigzag form: 0, -1, 1, -2, … are written as 0, 1, 2, 3, …"""
+        """A whole number in zigzag: 0, -1, 1, -2, … are written as 0, 1, 2, 3, …"""
         value = self._varint()
         return (value >> 1) ^ -(value & 1)
 

@@ -59,7 +59,7 @@ def _ingest(api: Api, options: Namespace) -> None:
         files=options.files,
         sketch=options.sketch,
         columns=Columns(options.column, options.count_column, options.user_column),
-        form=options.format,
+        file_format=options.format,
         batch_size=options.batch,
         resume_key=options.resume_key,
         user_order=options.user_order,

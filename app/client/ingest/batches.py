@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.client.ingest.formats import Item, Placed
+from app.client.ingest.formats import Item, Numbered
 
 MOST_ITEMS = 100_000  # a server's default limit for the events of a batch, and for the keys of all its people together
 _MOST_BYTES = 8 * 1024 * 1024  # half of a server's default limit
@@ -32,10 +32,10 @@ class Batch:
         return json.dumps({self.member: self.items}, ensure_ascii=False).encode()
 
 
-def batches(placed: Iterable[Placed], most: int) -> Iterator[Batch]:
+def batches(numbered: Iterable[Numbered], most: int) -> Iterator[Batch]:
     """The items in batches of up to `most`. An item is never split: one that no longer fits begins the next batch."""
     batch = Batch()
-    for line, item in placed:
+    for line, item in numbered:
         keys, size = _weight(item)
         if batch.items and (batch.keys + keys > MOST_ITEMS or batch.size + size > _MOST_BYTES):
             yield batch

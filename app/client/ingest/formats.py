@@ -1,8 +1,8 @@
-"""What files hold, item by item: CSV, NDJSON, plain lines, Parquet.
+"""What files hold, item by item: CSV, NDJSON, lines, Parquet.
 
 An item is what the service takes: a key; an object with `key` and perhaps `count` and `user`; or a person, as an object
-with `keys` and perhaps `user`. Each is placed: it comes with the number of the line, or row, where it begins. What the
-service checks itself, such as the length of a key, is not checked here.
+with `keys` and perhaps `user`. Each is numbered: it comes with the number of the line, or row, where it begins. What
+the service checks itself, such as the length of a key, is not checked here.
 """
 
 import csv
@@ -17,7 +17,7 @@ from app.client.failures import Failure
 from app.client.ingest.input_files import InputFile
 
 Item = str | dict[str, Any]
-Placed = tuple[int, Item]  # the line where the item begins, from 1
+Numbered = tuple[int, Item]  # the line where the item begins, from 1
 
 FORMATS = ("auto", "csv", "ndjson", "lines", "parquet")
 _SUFFIXES = {
@@ -66,11 +66,11 @@ class Columns:
         return any((self.key, self.count, self.user))
 
 
-def items(file: InputFile, form: str, columns: Columns) -> Iterator[Placed]:
+def items(file: InputFile, file_format: str, columns: Columns) -> Iterator[Numbered]:
     """The items of a file; a `BadRow` is raised at the first row that cannot be read."""
     try:
-        chosen = _guessed_format(file, columns) if form == "auto" else form
-        yield from _READERS[chosen](file, columns)
+        chosen = _guessed_format(file, columns) if file_format == "auto" else file_format
+        yield from _DECODERS[chosen](file, columns)
     except (EOFError, OSError, zlib.error) as error:
         raise Failure(f"{file.name} ends early or is damaged: {error}.") from None
     except UnicodeDecodeError:
@@ -106,7 +106,7 @@ def _lines(file: InputFile) -> Iterator[str]:
         yield text.removeprefix(_BOM) if number == 1 else text
 
 
-def _plain_lines(file: InputFile, _columns: Columns) -> Iterator[Placed]:
+def _line_keys(file: InputFile, _columns: Columns) -> Iterator[Numbered]:
     for number, line in enumerate(_lines(file), start=1):
         yield number, line.removesuffix("\n").removesuffix("\r")
 
@@ -114,30 +114,30 @@ def _plain_lines(file: InputFile, _columns: Columns) -> Iterator[Placed]:
 # Tables
 
 
-def _csv(file: InputFile, columns: Columns) -> Iterator[Placed]:
+def _csv(file: InputFile, columns: Columns) -> Iterator[Numbered]:
     rows = csv.reader(_lines(file), strict=True)
     try:
         heading = next(rows, [])
-        places = _places(heading, columns, file.name)
+        indexes = _indexes(heading, columns, file.name)
         begin = rows.line_num + 1
         for row in rows:
             if row:  # a blank line is no row
                 if len(row) != len(heading):
                     raise BadRow(begin, f"the row has {len(row)} cells, the header has {len(heading)}.")
-                yield begin, _item([None if place is None else row[place] for place in places], begin)
+                yield begin, _item([None if i is None else row[i] for i in indexes], begin)
             begin = rows.line_num + 1
     except csv.Error as error:
         raise BadRow(rows.line_num, f"this is not CSV: {error}.") from None
 
 
-def _places(heading: list[str], columns: Columns, where: str) -> list[int | None]:
+def _indexes(heading: list[str], columns: Columns, where: str) -> list[int | None]:
     missing = [name for name in columns.required() if name not in heading]
     if missing:
         raise Failure(f"{where} has no column {missing[0]!r}; it has {', '.join(map(repr, heading)) or 'no header'}.")
     return [heading.index(name) if name in heading else None for name in columns.names]
 
 
-def _parquet(file: InputFile, columns: Columns) -> Iterator[Placed]:
+def _parquet(file: InputFile, columns: Columns) -> Iterator[Numbered]:
     if file.is_compressed or file.size is None:
         raise Failure(f"{file.name} cannot be read as Parquet: that needs a file, not a pipe, and not packed again.")
     try:
@@ -148,11 +148,11 @@ def _parquet(file: InputFile, columns: Columns) -> Iterator[Placed]:
     try:
         table = parquet.ParquetFile(file.bytes)
         heading: list[str] = table.schema_arrow.names
-        places = _places(heading, columns, file.name)
-        wanted = [heading[place] for place in places if place is not None]
+        indexes = _indexes(heading, columns, file.name)
+        wanted = [heading[i] for i in indexes if i is not None]
         row = 0
         for batch in table.iter_batches(columns=wanted):
-            cells = [[None] * len(batch) if i is None else batch[heading[i]].to_pylist() for i in places]
+            cells = [[None] * len(batch) if i is None else batch[heading[i]].to_pylist() for i in indexes]
             for values in zip(*cells, strict=True):
                 row += 1
                 yield row, _item(list(values), row)
@@ -163,7 +163,7 @@ def _parquet(file: InputFile, columns: Columns) -> Iterator[Placed]:
 # NDJSON
 
 
-def _ndjson(file: InputFile, columns: Columns) -> Iterator[Placed]:
+def _ndjson(file: InputFile, columns: Columns) -> Iterator[Numbered]:
     for number, line in enumerate(_lines(file), start=1):
         try:
             value = json.loads(line)
@@ -228,5 +228,5 @@ def _number(value: Any, line: int) -> int:
     raise BadRow(line, "a count must be a whole number.")
 
 
-_Reader = Callable[[InputFile, Columns], Iterable[Placed]]
-_READERS = cast(dict[str, _Reader], {"csv": _csv, "ndjson": _ndjson, "lines": _plain_lines, "parquet": _parquet})
+_Decoder = Callable[[InputFile, Columns], Iterable[Numbered]]
+_DECODERS = cast(dict[str, _Decoder], {"csv": _csv, "ndjson": _ndjson, "lines": _line_keys, "parquet": _parquet})

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Literal
 
 from app.client.connection import Api, Problem, at
-from app.client.ingest.formats import BadRow, Item, Placed
+from app.client.ingest.formats import BadRow, Item, Numbered
 
 MOST_KEYS = 1_000  # of a person: no sketch counts more (the service's largest `max_contributions`)
 MOST_BYTES = 512  # of a key and of a user, as the service has it
@@ -56,7 +56,7 @@ def takes_people(api: Api, sketch: str) -> bool:
     return True
 
 
-def gathered(placed: Iterable[Placed], order: Order) -> Iterator[Placed]:
+def gathered(numbered: Iterable[Numbered], order: Order) -> Iterator[Numbered]:
     """Each person with their different keys, the first `MOST_KEYS` of them, and the line where their rows begin.
 
     Raises `OutOfOrder` at the first row that shows that the rows are not sorted by user. Whether users are sorted as
@@ -64,11 +64,11 @@ def gathered(placed: Iterable[Placed], order: Order) -> Iterator[Placed]:
     order, would change how everybody else is read.
     """
     users = _AscendingUsers(order)
-    for _, rows in groupby((_row(line, item) for line, item in placed), key=itemgetter(1)):
+    for _, rows in groupby((_row(line, item) for line, item in numbered), key=itemgetter(1)):
         yield _person(rows, users)
 
 
-def _person(rows: Iterator[_Row], users: "_AscendingUsers") -> Placed:
+def _person(rows: Iterator[_Row], users: "_AscendingUsers") -> Numbered:
     first = next(rows)
     line, user, _ = first
     _require_size("user", user, line)
@@ -76,9 +76,9 @@ def _person(rows: Iterator[_Row], users: "_AscendingUsers") -> Placed:
     return line, {"user": user, "keys": _different_keys(chain([first], rows))}
 
 
-def shortened(placed: Iterable[Placed]) -> Iterator[Placed]:
+def shortened(numbered: Iterable[Numbered]) -> Iterator[Numbered]:
     """People who came whole, cut to their first `MOST_KEYS` different keys, so that every person fits a request."""
-    for line, item in placed:
+    for line, item in numbered:
         if isinstance(item, dict) and len(item.get("keys", ())) > MOST_KEYS:
             yield line, {**item, "keys": list(dict.fromkeys(item["keys"]))[:MOST_KEYS]}
         else:

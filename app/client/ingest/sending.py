@@ -16,7 +16,7 @@ from itertools import chain
 from app.client.connection import Api, Problem, at
 from app.client.failures import Failure
 from app.client.ingest.batches import Batch, batches
-from app.client.ingest.formats import BadRow, Columns, Item, Placed, items
+from app.client.ingest.formats import BadRow, Columns, Item, Numbered, items
 from app.client.ingest.input_files import InputFile, identity, open_input, shown_name
 from app.client.ingest.people import Order, OutOfOrder, gathered, shortened, takes_people
 from app.client.terminal.progress import Progress
@@ -29,7 +29,7 @@ class Job:
     files: list[str]
     sketch: str
     columns: Columns
-    form: str
+    file_format: str
     batch_size: int
     resume_key: str | None
     user_order: Order = "text"
@@ -53,14 +53,14 @@ class Broken(Failure):
 
 def send_files(api: Api, job: Job, progress: Progress) -> Sent:
     """Send the files, one after the other, after all of them were checked as far as that is possible."""
-    reader = _Reader(job, cache(lambda: takes_people(api, job.sketch)))
-    _check(reader, progress)
+    decoder = _FileDecoder(job, cache(lambda: takes_people(api, job.sketch)))
+    _check(decoder, progress)
     progress.begin(job.sketch)
     sent = Sent()
     for position, name in enumerate(job.files, start=1):
-        prefix, place = (job.resume_key, position) if job.resume_key else (_prefix(name, job), 1)
+        prefix, number = (job.resume_key, position) if job.resume_key else (_prefix(name, job), 1)
         try:
-            _send_file(api, reader, name, f"{prefix}-{place}", progress, sent)
+            _send_file(api, decoder, name, f"{prefix}-{number}", progress, sent)
         except OutOfOrder as unsorted:
             raise Broken(_how_to_go_on_sorted(name, unsorted, sent)) from None
         except BadRow as bad:
@@ -78,26 +78,26 @@ def send_files(api: Api, job: Job, progress: Progress) -> Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads files as the items that the sketch takes: rows of a user become people if it is a sketch of users."""
+class _FileDecoder:
+    """Makes of files the items that the sketch takes: rows of a user become people if it is a sketch of users."""
 
     job: Job
     sketch_takes_people: Callable[[], bool]  # asks the server, so it is called only where the answer matters
 
-    def read(self, file: InputFile) -> tuple[Iterator[Placed], bool]:
+    def read(self, file: InputFile) -> tuple[Iterator[Numbered], bool]:
         """The items of a file, and whether they are people gathered from its rows, which then must be sorted."""
-        placed = items(file, self.job.form, self.job.columns)
-        first = next(placed, None)
+        numbered = items(file, self.job.file_format, self.job.columns)
+        first = next(numbered, None)
         if first is None:
-            return placed, False
-        placed = chain([first], placed)
+            return numbered, False
+        numbered = chain([first], numbered)
         if not _is_row_of_user(first[1], self.job.columns) or not self.sketch_takes_people():
-            return shortened(placed), False
+            return shortened(numbered), False
         if self.job.columns.count:
             raise Failure(
                 "A sketch of users counts each key of a person once, not how often: leave out --count-column."
             )
-        return gathered(placed, self.job.user_order), True
+        return gathered(numbered, self.job.user_order), True
 
 
 def _is_row_of_user(item: Item, columns: Columns) -> bool:
@@ -107,29 +107,29 @@ def _is_row_of_user(item: Item, columns: Columns) -> bool:
     return "key" in item and (columns.user is not None or "user" in item)
 
 
-def _check(reader: _Reader, progress: Progress) -> None:
+def _check(decoder: _FileDecoder, progress: Progress) -> None:
     """Before anything is sent, refuse missing files, and files of people that are not sorted."""
-    regular = [name for name in reader.job.files if identity(name) is not None]  # pipes can be read only once
+    regular = [name for name in decoder.job.files if identity(name) is not None]  # pipes can be read only once
     for name in regular:
         try:
             with open_input(name) as file:
-                people, are_gathered = reader.read(file)
+                people, are_gathered = decoder.read(file)
                 if are_gathered:
                     progress.say("checking that the rows are sorted by user")
                     deque(people, maxlen=0)  # read to the end, keeping nothing
         except BadRow as bad:
-            raise Failure(f"{_place(name, bad.line)}{bad.reason} Nothing was sent.") from None
+            raise Failure(f"{_where(name, bad.line)}{bad.reason} Nothing was sent.") from None
 
 
 # Sending
 
 
-def _send_file(api: Api, reader: _Reader, name: str, prefix: str, progress: Progress, sent: Sent) -> None:
+def _send_file(api: Api, decoder: _FileDecoder, name: str, prefix: str, progress: Progress, sent: Sent) -> None:
     with open_input(name) as file:
-        placed, are_gathered = reader.read(file)
-        for number, batch in enumerate(batches(placed, reader.job.batch_size), start=1):
+        numbered, are_gathered = decoder.read(file)
+        for number, batch in enumerate(batches(numbered, decoder.job.batch_size), start=1):
             try:
-                accepted = _send_batch(api, reader.job.sketch, batch, f"{prefix}-{number}")
+                accepted = _send_batch(api, decoder.job.sketch, batch, f"{prefix}-{number}")
             except _Refused as refused:
                 if not are_gathered or refused.line is None:
                     raise
@@ -181,7 +181,7 @@ def _prefix(name: str, job: Job) -> str:
     what = identity(name)
     if what is None:
         return secrets.token_hex(8)
-    options = json.dumps([job.sketch, *job.columns.names, job.form, job.batch_size])
+    options = json.dumps([job.sketch, *job.columns.names, job.file_format, job.batch_size])
     return hashlib.sha256(f"{what}\0{options}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
@@ -189,9 +189,9 @@ def _how_to_go_on(job: Job, name: str, prefix: str, line: int | None, reason: st
     files = job.files if job.resume_key else job.files[job.files.index(name) :]
     again = f"run it again for {' '.join(files)}" if len(files) < len(job.files) else "run the same command again"
     correct = "" if line is None else "correct the line, "
-    place = "" if reason.startswith(shown_name(name)) else _place(name, line)
+    where = "" if reason.startswith(shown_name(name)) else _where(name, line)
     return (
-        f"{place}{reason.rstrip('.')}. {sent} before it are counted. "
+        f"{where}{reason.rstrip('.')}. {sent} before it are counted. "
         f"To go on, {correct}{again} with the same API key and --resume-key {prefix}: nothing is counted twice."
     )
 
@@ -199,13 +199,13 @@ def _how_to_go_on(job: Job, name: str, prefix: str, line: int | None, reason: st
 def _how_to_go_on_sorted(name: str, unsorted: OutOfOrder, sent: Sent) -> str:
     """Sorted rows make other batches, so a resume key would be of no use."""
     if not sent.batches:
-        return f"{_place(name, unsorted.line)}{unsorted.reason} Nothing was sent."
+        return f"{_where(name, unsorted.line)}{unsorted.reason} Nothing was sent."
     return (
-        f"{_place(name, unsorted.line)}{unsorted.reason} {sent} before it are counted. To go on, send all the sorted "
+        f"{_where(name, unsorted.line)}{unsorted.reason} {sent} before it are counted. To go on, send all the sorted "
         "rows anew: unless the sketch was made with --enforcement declared, whoever is counted already stays as "
         "they were counted, and nobody is counted twice."
     )
 
 
-def _place(name: str, line: int | None) -> str:
+def _where(name: str, line: int | None) -> str:
     return f"{shown_name(name)}: " if line is None else f"{shown_name(name)}, line {line:,}: "

@@ -10,7 +10,7 @@ from typing import TextIO
 
 _SMALLEST, _WIDEST = 40, 120
 _BLOCKS = "█▏━┊├┼┤"
-_PLAIN = str.maketrans(
+_SPELLED_OUT = str.maketrans(
     {"ε": "epsilon", "δ": "delta", "β": "beta", "ρ": "rho", "σ": "sigma", "≤": "<=", "·": "*"}
     | {"−": "-", "–": "-", "±": "+-", "…": "~"}
 )
@@ -72,7 +72,7 @@ def _encodable(stream: TextIO, text: str) -> str:
     if _can_encode(stream, text):
         return text
     encoding = stream.encoding or "ascii"
-    return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
+    return text.translate(_SPELLED_OUT).encode(encoding, "replace").decode(encoding)
 
 
 def draws_blocks() -> bool:

@@ -99,7 +99,7 @@ class Sets(Batch, Protocol):
 class Allowances(Protocol):
     """How much of their allowance people have used, by fingerprint.
 
-    An entry, as it is stored, is a fingerprint of 12 bytes and a u16: how much that person has used.
+    A usage, as it is stored, is a fingerprint of 12 bytes and a u16: how much that person has used.
     """
 
     def __len__(self) -> int: ...
@@ -110,18 +110,18 @@ class Allowances(Protocol):
         ...
 
     def learn(self, entries: bytes) -> None:
-        """Take over these entries. Of a person who is known already, the larger figure stays."""
+        """Take over these usages. Of a person who is known already, the larger figure stays."""
         ...
 
     def entries(self) -> bytes:
-        """Everything that is known, as entries that `learn` takes."""
+        """Everything that is known, as usages that `learn` takes."""
         ...
 
     def grant(self, indexes: bytes, wanted: bytes, fingerprints: bytes, limit: int) -> tuple[bytes, bytes]:
         """Use up allowances for a batch, item by item in order, and return what each item is granted, as u32.
 
         Item i belongs to the person whose fingerprint is at `indexes[i]` of `fingerprints`, and wants `wanted[i]`. It
-        is granted what its person has left of `limit`, at most that. The second value is the entries that changed.
+        is granted what its person has left of `limit`, at most that. The second value is the usages that changed.
         """
         ...
 

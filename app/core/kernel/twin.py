@@ -15,7 +15,7 @@ from app.core.sketches.compact import CompactSketch
 from app.core.sketches.stream import StreamSketch
 
 _FINGERPRINT = struct.Struct("12s")
-_ENTRY = struct.Struct("<12sH")
+_USAGE = struct.Struct("<12sH")
 
 
 class Batch:
@@ -125,9 +125,9 @@ def _unnamed(users: Sequence[str | None], most: int) -> list[int]:
 
 
 def _people(users: Sequence[str | None]) -> tuple[list[bytes], bytes]:
-    places: dict[str, int] = {}
-    indexes = [places.setdefault(user or "", len(places)) for user in users]
-    return [user.encode() for user in places], _packed(indexes)
+    numbers: dict[str, int] = {}
+    indexes = [numbers.setdefault(user or "", len(numbers)) for user in users]
+    return [user.encode() for user in numbers], _packed(indexes)
 
 
 def _packed(numbers: Sequence[int]) -> bytes:
@@ -207,16 +207,16 @@ class Allowances:
         return 150 * len(self._used)
 
     def learn(self, entries: bytes) -> None:
-        """Take over these entries. Of a person who is known already, the larger figure stays."""
-        for fingerprint, used in _ENTRY.iter_unpack(entries):
+        """Take over these usages. Of a person who is known already, the larger figure stays."""
+        for fingerprint, used in _USAGE.iter_unpack(entries):
             self._used[fingerprint] = max(used, self._used.get(fingerprint, 0))
 
     def entries(self) -> bytes:
-        """Everything that is known, as entries that `learn` takes."""
-        return b"".join(_ENTRY.pack(fingerprint, used) for fingerprint, used in self._used.items())
+        """Everything that is known, as usages that `learn` takes."""
+        return b"".join(_USAGE.pack(fingerprint, used) for fingerprint, used in self._used.items())
 
     def grant(self, indexes: bytes, wanted: bytes, fingerprints: bytes, limit: int) -> tuple[bytes, bytes]:
-        """Use up allowances, item by item in order: what each is granted, as u32, and the entries that changed."""
+        """Use up allowances, item by item in order: what each is granted, as u32, and the usages that changed."""
         people = [one for (one,) in _FINGERPRINT.iter_unpack(fingerprints)]
         granted, changed = [], {}
         for index, want in zip(_unpacked(indexes), _unpacked(wanted), strict=True):
@@ -226,4 +226,4 @@ class Allowances:
             if share:
                 self._used[people[index]] = used + share
                 changed[index] = people[index]
-        return _packed(granted), b"".join(_ENTRY.pack(one, self._used[one]) for _, one in sorted(changed.items()))
+        return _packed(granted), b"".join(_USAGE.pack(one, self._used[one]) for _, one in sorted(changed.items()))

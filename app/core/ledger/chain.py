@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from app.core.ledger.accountants import Accountant, Price
-from app.core.ledger.budget import Budget
+from app.core.ledger.budget import Budget, Cost
 
 START = bytes(32)
 FIRST_FORM, FORM = 1, 2
@@ -46,6 +46,11 @@ class Entry:
         if self.form == FIRST_FORM:
             del content["basis"], content["form"]
         return content
+
+    def cost(self) -> Cost:
+        """The amounts of the entry: ε and δ, or for a release without an ε its ρ, which is its price then, and δ."""
+        in_rho = self.kind == "release" and self.epsilon_units == 0
+        return Cost(self.epsilon_units, self.delta_units, self.price if in_rho else 0)
 
     def hash(self, previous: bytes) -> bytes:
         """SHA-256 over the hash of the entry before and the content of this one."""

@@ -32,7 +32,7 @@ _ROUNDING = 1e-9, 1e-12  # more than products and sums of positive numbers lose:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What one release cost: (ε, δ), or for Gaussian noise (ρ, δ)."""
+    """What one release cost: (ε, δ), or for Gaussian noise (ρ, δ), where ε does not count."""
 
     epsilon: float
     delta: float
@@ -133,7 +133,7 @@ def epsilon_of(releases: Iterable[Release] | Mapping[Release, int], delta: float
     tilt = math.sqrt(-2 * math.log(delta - infinite) / variance)  # the best, were the sum normal
     # A grid that is fine beside the spread of the sum, and coarse enough to stay small. The largest ε is a point of it:
     # releases of one ε, the usual case, then need no rounding.
-    largest = max(release.epsilon for release in counted)
+    largest = max(release.epsilon if release.rho is None else math.sqrt(2 * release.rho) for release in counted)
     step = largest / math.ceil(largest / (max(12 * math.sqrt(variance), largest) / _CELLS))
     total: _Losses | None = None
     for release, number in counted.items():

@@ -9,6 +9,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
+from app.core import totals
 from app.core.mechanism import Family, Mechanism
 
 _found: list[Mechanism[Any]] = [import_module(f"{__name__}.{each.name}").MECHANISM for each in iter_modules(__path__)]
@@ -22,8 +23,11 @@ def of_family(family: Family) -> Sequence[Mechanism[Any]]:
 
 
 def rho_of_entry(name: str | None, parameters: Mapping[str, Any]) -> Fraction | None:
-    """ρ of a release by the parameters that a ledger's entry stored; None where it follows from the entry's ε."""
+    """ρ of a release by the parameters that a ledger's entry stored; None where it follows from the entry's ε.
+
+    A total with Laplace noise has no ρ of its own: the release is counted by its ε as a whole.
+    """
     for mechanism in MECHANISMS:
-        if mechanism.name == name and mechanism.rho_of:
-            return mechanism.rho_of(parameters)
+        if mechanism.name == name and mechanism.rho_of and parameters.get("total_noise") != "discrete-laplace":
+            return mechanism.rho_of(parameters) + totals.rho_of(parameters)
     return None

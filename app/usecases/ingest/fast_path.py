@@ -37,7 +37,7 @@ def fold_ahead(sketch: OpenSketch | None, submissions: Sequence[Submission]) -> 
 def commit_if_unchanged(context: Context, name: str, sketch: OpenSketch, submissions: Sequence[Submission]) -> bool:
     """Store what was folded ahead, in one statement that commits by itself. False, with nothing stored, where the
     database has another version, the sketch is closed, a sender's API key is revoked, or more must be looked up."""
-    if not (sketch.plain and sketch.ahead and any(len(one.batch) for one in submissions)):
+    if not (sketch.unrestricted and sketch.ahead and any(len(one.batch) for one in submissions)):
         return False
     if any(one.claim for one in submissions):
         return False

@@ -24,7 +24,7 @@ class OpenSketch:
     fold: Fold
     version: Version  # of what is stored; `fold` holds that, and the first `ahead` submissions of a group
     rules: Rules
-    plain: bool  # takes any event key, of anybody: nothing has to be looked up for each item
+    unrestricted: bool  # takes any event key, of anybody: nothing has to be looked up for each item
     sole_writer: bool  # no other process wrote to the sketch when this one last did
     ahead: int = 0
 
@@ -48,5 +48,5 @@ def opened(session: Session, locked: LockedState) -> OpenSketch | None:
         fold = Fold(now)
     except (BadState, ValueError) as error:  # not the sender's doing
         raise RuntimeError("the stored state of a sketch is damaged") from error
-    plain = not locked.has_universe and locked.register_id is None
-    return OpenSketch(locked.sketch_id, fold, version, locked.rules, plain=plain, sole_writer=True)
+    unrestricted = not locked.has_universe and locked.register_id is None
+    return OpenSketch(locked.sketch_id, fold, version, locked.rules, unrestricted=unrestricted, sole_writer=True)

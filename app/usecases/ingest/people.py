@@ -76,8 +76,8 @@ class LockedRegister:
         if remembered.sequence != held.sequence:
             if not allowances.is_past(session, register_id, remembered.sequence):  # the database may have been put back
                 remembered = _OpenRegister(0, new_allowances())
-            for entries in allowances.entries_after(session, register_id, remembered.sequence):
-                remembered.known.learn(entries)
+            for usages in allowances.usages_after(session, register_id, remembered.sequence):
+                remembered.known.learn(usages)
         return cls(context, held, remembered.known)
 
     def grant(self, submission: Submission) -> Batch:

@@ -13,6 +13,14 @@ EVENTS_OF_ANYBODY = Rules("event", 1)
 Outcome = Exception | None  # None: it is counted, now or before by the request that it repeats
 
 
+class ChangedRules(Exception):
+    """A submission was read by rules that the sketch no longer has. Nothing was counted: read the body again.
+
+    No refusal, because it never reaches the caller: `Intake` reads the body again, and if that is in vain too, refuses
+    it as `Unavailable`.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Submission:
     """One request's batch on its way to be counted, with all that decides whether it is."""

@@ -10,13 +10,13 @@ from sqlalchemy.orm import Session
 from app.core.errors import MAX_REPORTED, BadBatch, Refusal
 from app.core.kernel import Batch
 from app.core.sketches.universe import Universe
-from app.refusals import ChangedRules, Closed, Conflict, IdempotencyKeyReused, UnknownSketch
+from app.refusals import Closed, Conflict, IdempotencyKeyReused, UnknownSketch
 from app.store import api_keys, claims, sketches, states
 from app.store.states import LockedState
 from app.usecases.context import Context, revoked
 from app.usecases.ingest.open_sketch import OpenSketch, opened
 from app.usecases.ingest.people import LockedRegister
-from app.usecases.ingest.submission import Outcome, Queue, Submission
+from app.usecases.ingest.submission import ChangedRules, Outcome, Queue, Submission
 
 
 class RevokedMeanwhile(Exception):
@@ -42,22 +42,22 @@ class Group:
         self._submissions.extend(self._queue.take())
 
     def waiting(self) -> dict[int, Submission]:
-        """Those that are neither refused nor answered yet, by their place in the group."""
+        """Those that are neither refused nor answered yet, by their position in the group."""
         return {at: one for at, one in enumerate(self._submissions) if at not in self._settled}
 
     def outcomes(self) -> list[Outcome]:
         """What became of each. True after the commit."""
         return [self._settled.get(at) for at in range(len(self._submissions))]
 
-    def refuse(self, reason: Callable[[Submission], Refusal | None]) -> None:
-        """Refuse each for which there is a reason."""
+    def refuse(self, reason: Callable[[Submission], Refusal | ChangedRules | None]) -> None:
+        """Settle each for which there is a reason not to count it."""
         for at, one in self.waiting().items():
-            refusal = reason(one)
-            if refusal is not None:
-                self._settled[at] = refusal
+            why = reason(one)
+            if why is not None:
+                self._settled[at] = why
 
     def answer_retries(self, session: Session) -> None:
-        """Settle those whose claim was staked before, by an earlier commit or by an earlier place in this group."""
+        """Settle those whose claim was staked before, by an earlier commit or by an earlier one in this group."""
         waiting = self.waiting()
         asked = [one.claim for one in waiting.values() if one.claim]
         earlier = claims.digests(session, asked) if asked else {}
@@ -161,7 +161,7 @@ def _repeated(claim: claims.Claim, earlier_digest: bytes) -> Outcome:
     return None
 
 
-def _outdated(one: Submission, locked: LockedState | None) -> Refusal | None:
+def _outdated(one: Submission, locked: LockedState | None) -> ChangedRules | None:
     """A worker remembers a sketch's rules between requests. If the database was put back to an earlier day, another
     sketch may have the name since."""
     if locked is None or one.rules == locked.rules:

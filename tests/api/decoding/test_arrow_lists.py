@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from app.api.decoding.forms import EVENTS, USERS
+from app.api.decoding.shapes import EVENTS, USERS
 from app.core.errors import BadBatch
 from app.refusals import BodyTooLarge
 from tests.api.decoding.bodies import ARROW, arrow, decoded, decoded_sets

@@ -255,7 +255,7 @@ def test_the_most_items_that_are_allowed_have_few_enough_marks() -> None:
     sets = [{"user": f"u{number}", "keys": ["a"]} for number in range(1000)]
     body = json.dumps({"users": sets}).encode()
     assert len(decoded_sets(JSON, body)) == 1000
-    events = [{"key": "é", "count": 1, "user": "u"}] * 1000  # escaped, so that the careful reader reads them
+    events = [{"key": "é", "count": 1, "user": "u"}] * 1000  # escaped, so that the careful decoder reads them
     assert len(decoded(JSON, json.dumps({"events": events}).encode())) == 1000
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.api.decoding import footer, thrift
 from app.api.decoding.footer import Chunk, Column, Footer, Group
-from app.api.decoding.forms import EVENTS, USERS
+from app.api.decoding.shapes import EVENTS, USERS
 from app.api.decoding.thrift import BINARY, I32, I64, LIST, STRUCT, Fields
 from app.core.errors import BadBatch
 from tests.api.decoding.bodies import PARQUET, decoded, decoded_sets, parquet
@@ -179,7 +179,7 @@ def _file_with(change: Callable[[Fields], None], **columns: Any) -> bytes:
     rows = pa.table(columns or {"user": ["u", "v"], "keys": [["a", "b"], ["c"]]})
     body = parquet(rows, compression="none", use_dictionary=False, **_NO_STATISTICS)
     size = int.from_bytes(body[-8:-4], "little")
-    fields = thrift.Reader(memoryview(body)[-8 - size : -8]).read_struct()
+    fields = thrift.Decoder(memoryview(body)[-8 - size : -8]).read_struct()
     change(fields)
     changed = thrift.written(dict(sorted(fields.items())))
     return body[: -8 - size] + changed + len(changed).to_bytes(4, "little") + b"PAR1"

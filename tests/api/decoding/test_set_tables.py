@@ -5,8 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from app.api.decoding.forms import USERS, WHOLE_PEOPLE
 from app.api.decoding.items import UserSet
+from app.api.decoding.shapes import USERS, WHOLE_PEOPLE
 from app.core.errors import BadBatch
 from tests.api.decoding.bodies import ARROW, CSV, LINES, PARQUET, arrow, decoded_sets, parquet, set_table
 

@@ -170,10 +170,10 @@ def test_a_line_that_is_no_json_is_a_bad_item_among_sets() -> None:
     assert [position for position, _ in _bad_sets(NDJSON, b'["a"]\n\n["a"\n[NaN]\n["b"]\n').items] == [1, 2, 3]
 
 
-# The wrong form
+# The wrong shape
 
 
-def test_each_kind_of_sketch_says_which_form_it_takes() -> None:
+def test_each_kind_of_sketch_says_which_shape_it_takes() -> None:
     assert 'A sketch of events takes {"events": [ … ]}' in str(_bad(JSON, b'{"users": [["a"]]}'))
     assert 'A sketch of users takes {"users": [ … ]}' in str(_bad_sets(JSON, b'{"events": ["a"]}'))
     for body in (b'{"users": [["a"]], "events": ["a"]}', b'{"users": {}}', b"[]", b'"users"', b"{}"):

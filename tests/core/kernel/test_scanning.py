@@ -1,4 +1,4 @@
-"""A scanner takes plain bodies, reads in them what the careful reader reads, and leaves everything else to it."""
+"""A scanner takes plain bodies, reads in them what the careful decoder reads, and leaves everything else to it."""
 
 import json
 from collections.abc import Callable
@@ -146,7 +146,7 @@ def test_a_mark_is_found_wherever_it_is_and_before_bytes_that_look_like_it(mark:
             assert scanned("ndjson", before + fine + after) == [("a", 1), ("b", 1), key, ("y" * 40, 1)]
 
 
-# Everything else is left to the careful reader
+# Everything else is left to the careful decoder
 
 READ_CAREFULLY: dict[tuple[str, bytes], Events] = {  # which it takes
     ("json", b'{"events":["a\\n"]}'): [("a\n", 1)],

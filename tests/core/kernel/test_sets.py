@@ -1,4 +1,4 @@
-"""A scanner of sets takes plain bodies, reads in them what the careful reader reads, and leaves the rest to it."""
+"""A scanner of sets takes plain bodies, reads in them what the careful decoder reads, and leaves the rest to it."""
 
 import json
 from collections.abc import Callable
@@ -112,7 +112,7 @@ def test_keys_of_every_length_end_at_their_quote_wherever_the_body_ends(length: 
             assert scanned("ndjson", lines.encode()) == people
 
 
-# Everything else is left to the careful reader
+# Everything else is left to the careful decoder
 
 READ_CAREFULLY: dict[tuple[str, bytes], People] = {  # which it takes
     ("json", b'{"users":[["a\\n"]]}'): [(None, ["a\n"])],

@@ -1,11 +1,11 @@
-"""The two forms of a batch. The sketch decides which it takes: events, or people with their sets of keys."""
+"""The two shapes of a batch. The sketch decides which it takes: events, or people with their sets of keys."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """What a batch of this form looks like in each content type, and the sentences that refuse another."""
+class Shape:
+    """What a batch of this shape looks like in each content type, and the sentences that refuse another."""
 
     member: str  # of the JSON document: its list of items
     document: str  # what to send instead of another document
@@ -22,7 +22,7 @@ WHOLE_PEOPLE = (
     "Rows of (user, key) must be grouped before they are sent: sort them by user, and `discreet ingest` groups them."
 )
 
-EVENTS = Form(
+EVENTS = Shape(
     member="events",
     document='A sketch of events takes {"events": [ … ]} and nothing else.',
     required=frozenset({"key"}),
@@ -31,7 +31,7 @@ EVENTS = Form(
     "case, and no other; name them so (CSV: in a header row) and leave the others out.",
     types="The columns key and user must be of a string type, and count of an integer type.",
 )
-USERS = Form(
+USERS = Shape(
     member="users",
     document='A sketch of users takes {"users": [ … ]} and nothing else.',
     required=frozenset({"keys"}),
