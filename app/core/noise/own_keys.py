@@ -38,7 +38,7 @@ class Cells:
     top: int
     log_below: Floats  # log Pr[ζ < i·width] for i = top, top − 1, …
 
-    def own_key_tail(self, height: Fraction, gap: int, others: int) -> float:
+    def own_key_tail(self, height: Fraction, gap: Fraction | int, others: int) -> float:
         """At least Pr[η + max(ζ₁, ζ₂ − gap, …) ≥ height], with so many others beside ζ₁."""
         first, other = self._log_below(height), self._log_below(height + gap)
         if first is None or other is None:
@@ -63,25 +63,25 @@ def group_threshold(
 ) -> int:
     """The smallest t from 1 on at which δ is enough for every U, if reports from t − slack on are counted.
 
-    It is searched for one U, and on from there for the U that needs most, until none needs more. Of several U that are
-    rounded down to the same cell, the largest has the most keys and is the worst.
+    It is searched for one U, and on from there for the U that needs most, until none needs more. A U is rounded down to
+    a whole cell, and of several that give the same the largest has the most keys.
     """
     if delta <= 0:
         raise ValueError("no threshold is high enough for a delta of 0")
-    shapes = {raised // cells.width: (raised, keys) for raised, keys in raised_and_keys(max_contributions, k)}
+    width = Fraction(cells.width)
+    shapes = {raised // width * width: keys - 1 for raised, keys in raised_and_keys(max_contributions, k)}
     enough = float_below(delta)
 
-    def tail(threshold: int, shape: tuple[int, int]) -> float:
-        raised, keys = shape
-        return cells.own_key_tail(threshold - max_contributions - slack, raised, keys - 1)
+    def tail(threshold: int, gap: Fraction) -> float:
+        return cells.own_key_tail(threshold - max_contributions - slack, gap, shapes[gap])
 
-    def lowest(shape: tuple[int, int], start: int) -> int:
-        return smallest(lambda t: tail(t, shape) <= enough, start=start, guess=2 * max_contributions)
+    def lowest(gap: Fraction, start: int) -> int:
+        return smallest(lambda t: tail(t, gap) <= enough, start=start, guess=2 * max_contributions)
 
-    threshold, worst = 1, (max_contributions, min(k, 2 * max_contributions))
+    threshold, worst = 1, max(shapes)
     while True:
         threshold = lowest(worst, threshold)
-        worst = max(shapes.values(), key=partial(tail, threshold))
+        worst = max(shapes, key=partial(tail, threshold))
         if tail(threshold, worst) <= enough:
             return threshold
 
