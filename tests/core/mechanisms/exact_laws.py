@@ -1,7 +1,7 @@
 """Exact output laws of PMG: the counts that are reported, jointly with D = d − η, or without it.
 
-For two output laws P and Q the least δ that goes with ε is the hockey-stick divergence, the largest P(Z) − e^ε·Q(Z) over
-all sets Z of outputs, which is the sum of max(0, P(z) − e^ε·Q(z)). It is computed from the probabilities of the
+For two output laws P and Q the least δ that goes with ε is the hockey-stick divergence, the largest P(Z) − e^ε·Q(Z)
+over all sets Z of outputs, which is the sum of max(0, P(z) − e^ε·Q(z)). It is computed from the probabilities of the
 discrete Laplace law alone: nothing of pmg.md or of `tails` is used.
 """
 

@@ -21,7 +21,7 @@ EVENTS = {1: 7, 2: 7, 3: 5}  # how far streams are enumerated for each k
 pytestmark = pytest.mark.long
 
 CALIBRATIONS = pytest.mark.parametrize(
-    ("epsilon", "delta"), [("1", "1e-6"), ("1", "0.01"), ("2", "1e-4"), ("0.5", "0.05"), ("0.5", "0.5"), ("4", "1e-12")]
+    ("epsilon", "delta"), [("1", "1e-6"), ("1", "0.01"), ("2", "1e-4"), ("0.5", "0.05"), ("0.5", "0.5"), ("4", "1e-8")]
 )
 SMALL_K = pytest.mark.parametrize("k", [1, 2, 3])
 SLOTS = pytest.mark.parametrize("dropped", [False, True], ids=["slots-kept", "slots-dropped"])
@@ -64,8 +64,7 @@ def test_neighbours_of_both_kinds_are_looked_at() -> None:
 def test_no_neighbours_diverge_by_more_than_delta(k: int, epsilon: str, delta: str, dropped: bool) -> None:
     cost = Cost.charged(epsilon=epsilon, delta=delta)
     worst = max(divergence.total for divergence in measured(k, cost, dropped=dropped))
-    assert worst <= worst_case(k, pmg.calibrate(k, cost)) * (1 + 1e-9) + LOST + ROUNDING
-    assert worst <= cost.delta + LOST + ROUNDING
+    assert worst + LOST + ROUNDING <= cost.delta
 
 
 @SMALL_K
@@ -77,7 +76,7 @@ def test_the_worst_neighbours_attain_the_tail_of_the_calibration(
     """So the threshold rests on an equality, not on a bound that could be improved."""
     cost = Cost.charged(epsilon=epsilon, delta=delta)
     worst = max(divergence.total for divergence in measured(k, cost, dropped=dropped))
-    assert worst == pytest.approx(worst_case(k, pmg.calibrate(k, cost)), rel=1e-9, abs=LOST + ROUNDING)
+    assert worst == pytest.approx(worst_case(k, pmg.calibrate(k, cost)), rel=1e-9)
 
 
 @SMALL_K
@@ -102,7 +101,7 @@ def test_noise_a_tenth_too_small_passes_a_small_delta(k: int) -> None:
     assert max(divergence.total for divergence in measured(k, cost, dropped=False, shrink=0.9)) > cost.delta
 
 
-@SMALL_K
+@pytest.mark.parametrize("k", [1, 2])
 @CALIBRATIONS
 def test_the_shared_draw_must_be_taken_from_the_own_error_and_not_added(k: int, epsilon: str, delta: str) -> None:
     """With D = d + η, all counters of a neighbour seem to move by two."""
