@@ -1,0 +1,254 @@
+"""Which k, which accountant and which price suit what an operator has and wants. From public parameters alone.
+
+A release covers everything since its sketch was made; then one event is in all releases that follow, and one budget pays
+for them all. Or it covers a period, such as a day: then each period has a sketch and a budget of its own, which pays for
+the releases of that period alone. Nothing here knows a mechanism or a family by name: all figures are the planner's, and
+how many releases fit is the ledger's own arithmetic.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+from app.core.comparison import MOST_CONTRIBUTIONS
+from app.core.counters import at_sizes, larger_k, sizes
+from app.core.errors import InvalidNumber, NoMechanism, Refusal
+from app.core.ledger.account import Account
+from app.core.ledger.accountants import ACCOUNTANTS, Price
+from app.core.ledger.budget import EPSILON_DIGITS, MAX_EPSILON, Budget, Cost, decimal_string
+from app.core.planner import Offer, Question, offers
+from app.core.sketches.parameters import Contributions, SketchParameters
+
+Period = Literal["hour", "day", "week", "month", "year"]
+Covers = Literal["everything", "period"]
+
+USUAL_BUDGET = Budget.granted(epsilon="1", delta="1e-6")
+MOST_RELEASES = 100_000  # of one budget
+_DAYS: Mapping[Period, Fraction] = {
+    "hour": Fraction(1, 24),
+    "day": Fraction(1),
+    "week": Fraction(7),
+    "month": Fraction(365, 12),
+    "year": Fraction(365),
+}
+_DIGITS = 4  # of a price, so that people can read and write it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What one sketch and its ledger must do."""
+
+    events: int  # the most that the sketch holds when it is released
+    releases: int  # that the budget must pay for
+    contributions: Contributions
+    budget: Budget
+    beta: Decimal
+    total_share: Fraction  # of each price, for the number of events; 0 where it is not asked for
+
+    def question(self, k: int, cost: Cost) -> Question:
+        """What a release at this cost would be, of a sketch of k counters."""
+        unit, most = self.contributions.unit, self.contributions.most
+        sketch = SketchParameters(k=k, unit=unit, max_contributions=most)
+        return Question(
+            family=sketch.first_family,
+            k=k,
+            max_contributions=sketch.covered_events,
+            sources=1,
+            universe_size=None,
+            cost=cost,
+            beta=float(self.beta),
+            total_share=self.total_share,
+            paid_in_rho=bool(cost.rho_units),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What an operator has and wants, in everyday terms."""
+
+    events_per_day: int  # events, or keys of all people's sets together
+    smallest_count: int | None  # keys that have it in what a release covers shall be listed
+    number: int  # of releases in each period
+    every: Period
+    days: int  # that it all goes on
+    covers: Covers
+    contributions: Contributions
+    budget: Budget | None  # None: the usual one
+    beta: Decimal
+    total_share: Fraction
+
+    def need(self) -> Need:
+        """What one sketch and its ledger must do for this: everything, or one period."""
+        alone = self.covers == "period"
+        days = min(_DAYS[self.every], Fraction(self.days)) if alone else Fraction(self.days)
+        return Need(
+            events=math.ceil(self.events_per_day * days),
+            releases=self.number if alone else math.ceil(self.days * self.number / _DAYS[self.every]),
+            contributions=self.contributions,
+            budget=self.budget or USUAL_BUDGET,
+            beta=self.beta,
+            total_share=self.total_share,
+        )
+
+    def otherwise(self) -> "Wish":
+        """The same, if releases covered a period instead of everything, or everything instead of a period."""
+        return replace(self, covers="everything" if self.covers == "period" else "period")
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A sketch, its ledger and the price of each release: what they give."""
+
+    need: Need
+    k: int
+    accountant: str
+    offer: Offer  # of each release
+    asked: Cost  # what each release asks for
+    fits: int  # so many such releases, by the ledger's own arithmetic
+
+    @property
+    def sketch_error(self) -> int:
+        """How much the sketch itself may miss in the worst case. A release measures how much it was."""
+        return self.need.events // (self.k + 1)
+
+    @property
+    def smallest_likely_count(self) -> int:
+        """The smallest true count of a given key that is listed with probability 1 − β, in the worst case."""
+        return self.offer.smallest_likely_count + self.sketch_error
+
+    @property
+    def width(self) -> int:
+        """From the low to the high end of the interval of a listed count, in the worst case."""
+        return self.offer.noise_bound.below + self.offer.noise_bound.above + self.sketch_error
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that is changed, to what, and what that gives."""
+
+    change: str
+    to: str
+    setup: Setup
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to take, beside what else there was: other accountants, and one step more or less of everything."""
+
+    wish: Wish
+    setup: Setup
+    others: list[Setup]  # the same by the other accountants
+    steps: list[Step]
+    larger_k: str | None  # says that more counters would be free, where they are
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the smallest count that was wished for is likely to be listed; None where none was named."""
+        least = self.wish.smallest_count
+        return None if least is None else self.setup.smallest_likely_count <= least
+
+
+def advise(wish: Wish, max_k: int) -> Advice:
+    """What suits the wish; a refusal says what to change where nothing does."""
+    need = wish.need()
+    if need.releases > MOST_RELEASES:
+        raise InvalidNumber(
+            f"That would be {need.releases:,} releases from one budget; advice goes up to {MOST_RELEASES:,}. Release "
+            "less often, for fewer days, or a sketch for each period (covers: period)."
+        )
+    if not need.budget.delta_units:
+        raise InvalidNumber(
+            "A budget without delta pays only for releases over a declared universe, which POST /v1/plan plans. Give "
+            "a delta above 0, for example 1e-6."
+        )
+    k = _counters(need, wish.smallest_count, max_k)
+    setup, *others = setups(need, k)
+    return Advice(wish, setup, others, list(_steps(wish, setup, max_k)), larger_k(setup.offer, max_k))
+
+
+@lru_cache(maxsize=4096)
+def arranged(need: Need, k: int, accountant: str) -> Setup:
+    """What this k and this accountant give, each release at an equal share of what the ledger allows."""
+    by = ACCOUNTANTS[accountant]
+    limit = by.limit(need.budget)
+    main, delta = _share(limit.main, need.releases), _share(limit.delta, need.releases)
+    if not (main and delta):
+        raise InvalidNumber(
+            f"The budget cannot be divided into {need.releases:,} releases. Release less often, or grant more."
+        )
+    cost = Cost(0, delta, main) if by.counts_rho else Cost(main, delta)
+    offer = offers(need.question(k, cost))[0]
+    fits = Account("", by, need.budget, Price(0, 0), limit).how_many(offer)
+    return Setup(need, k, accountant, offer, cost, fits)
+
+
+def setups(need: Need, k: int) -> list[Setup]:
+    """What each accountant gives, the one that lists the smallest counts first."""
+    found, reasons = [], []
+    for accountant in ACCOUNTANTS:
+        try:
+            found.append(arranged(need, k, accountant))
+        except (NoMechanism, InvalidNumber) as reason:
+            reasons.append(reason)
+    if not found:
+        raise reasons[0]
+    return sorted(found, key=lambda setup: (setup.smallest_likely_count, setup.width))
+
+
+def _share(whole: int, parts: int) -> int:
+    """An equal part in units, rounded down to a few digits."""
+    part = whole // parts
+    step: int = 10 ** max(0, len(str(part)) - _DIGITS)
+    return part - part % step
+
+
+def _counters(need: Need, smallest_count: int | None, max_k: int) -> int:
+    """The fewest counters that list counts nearly as small as any k does: a quarter more, or a twentieth of the wish.
+
+    Noise is computed at both ends and taken as a power of k between, which is how it grows.
+    """
+    candidates = sizes(max_k)
+    few = setups(need, candidates[0])[0]
+    many = arranged(need, candidates[-1], few.accountant)
+    noise = at_sizes(*((each.k, each.offer.smallest_likely_count) for each in (few, many)))
+    likely = {k: noise(k) + need.events // (k + 1) for k in candidates}
+    best, wished = min(likely.values()), smallest_count or 0
+    most = best + max(best / 4, wished / 20)
+    if best <= wished:
+        most = min(most, wished)
+    return next(k for k in candidates if likely[k] <= most)
+
+
+def _steps(wish: Wish, setup: Setup, max_k: int) -> Iterator[Step]:
+    """One thing changed at a time. What cannot be had is left out."""
+    need, k = setup.need, setup.k
+    for counters in (k // 2, 2 * k):
+        if 1 <= counters <= max_k:
+            yield from _step("k", str(counters), need, counters, setup.accountant)
+    for releases in (-(-need.releases // 2), 2 * need.releases):
+        if releases != need.releases and releases <= MOST_RELEASES:
+            yield from _step("releases", str(releases), replace(need, releases=releases), k)
+    for units in (need.budget.epsilon_units // 2, 2 * need.budget.epsilon_units):
+        if 0 < units <= MAX_EPSILON * 10**EPSILON_DIGITS:
+            budget = Budget(units, need.budget.delta_units)
+            told = decimal_string(units, EPSILON_DIGITS)
+            yield from _step("epsilon", told, replace(need, budget=budget), k, setup.accountant)
+    unit, most = need.contributions.unit, need.contributions.most
+    for fewer in (most // 2, 2 * most) if unit == "event" else ():
+        if 0 < fewer <= MOST_CONTRIBUTIONS:
+            changed = replace(need, contributions=Contributions(unit, fewer))
+            yield from _step("max_contributions", str(fewer), changed, k, setup.accountant)
+    other = wish.otherwise()
+    if other.need() != need and other.need().releases <= MOST_RELEASES:
+        yield from _step("covers", other.covers, other.need(), k)
+
+
+def _step(change: str, to: str, need: Need, k: int, accountant: str | None = None) -> Iterator[Step]:
+    """The step by this accountant, or by the better one; nothing where no mechanism or no budget allows it."""
+    with suppress(Refusal):
+        yield Step(change, to, arranged(need, k, accountant) if accountant else setups(need, k)[0])
