@@ -1,8 +1,8 @@
 """Which k, which accountant and which price suit what an operator has and wants. From public parameters alone.
 
-A release covers everything since its sketch was made; then one event is in all releases that follow, and one budget pays
-for them all. Or it covers a period, such as a day: then each period has a sketch and a budget of its own, which pays for
-the releases of that period alone. Nothing here knows a mechanism or a family by name: all figures are the planner's, and
+A release covers everything since its sketch was made; then one event is in all releases that follow, and one budget
+pays for them all. Or it covers a period, such as a day: then each period has a sketch and a budget of its own, which
+pays for the releases of that period alone. Nothing here knows a mechanism by name: all figures are the planner's, and
 how many releases fit is the ledger's own arithmetic.
 """
 
@@ -225,30 +225,29 @@ def _counters(need: Need, smallest_count: int | None, max_k: int) -> int:
 
 
 def _steps(wish: Wish, setup: Setup, max_k: int) -> Iterator[Step]:
-    """One thing changed at a time. What cannot be had is left out."""
+    """One thing changed at a time. What no mechanism or no budget allows is left out."""
     need, k = setup.need, setup.k
-    for counters in (k // 2, 2 * k):
-        if 1 <= counters <= max_k:
-            yield from _step("k", str(counters), need, counters, setup.accountant)
-    for releases in (-(-need.releases // 2), 2 * need.releases):
-        if releases != need.releases and releases <= MOST_RELEASES:
-            yield from _step("releases", str(releases), replace(need, releases=releases), k)
-    for units in (need.budget.epsilon_units // 2, 2 * need.budget.epsilon_units):
-        if 0 < units <= MAX_EPSILON * 10**EPSILON_DIGITS:
-            budget = Budget(units, need.budget.delta_units)
-            told = decimal_string(units, EPSILON_DIGITS)
-            yield from _step("epsilon", told, replace(need, budget=budget), k, setup.accountant)
-    unit, most = need.contributions.unit, need.contributions.most
-    for fewer in (most // 2, 2 * most) if unit == "event" else ():
-        if 0 < fewer <= MOST_CONTRIBUTIONS:
-            changed = replace(need, contributions=Contributions(unit, fewer))
-            yield from _step("max_contributions", str(fewer), changed, k, setup.accountant)
+    for counters in _half_and_double(k, max_k):
+        yield from _step("k", str(counters), need, counters, setup.accountant)
+    for releases in _half_and_double(need.releases, MOST_RELEASES):
+        yield from _step("releases", str(releases), replace(need, releases=releases), k)
+    for units in _half_and_double(need.budget.epsilon_units, int(MAX_EPSILON) * 10**EPSILON_DIGITS):
+        to, budget = decimal_string(units, EPSILON_DIGITS), Budget(units, need.budget.delta_units)
+        yield from _step("epsilon", to, replace(need, budget=budget), k, setup.accountant)
+    if need.contributions.unit == "event":
+        for most in _half_and_double(need.contributions.most, MOST_CONTRIBUTIONS):
+            changed = replace(need, contributions=replace(need.contributions, most=most))
+            yield from _step("max_contributions", str(most), changed, k, setup.accountant)
     other = wish.otherwise()
     if other.need() != need and other.need().releases <= MOST_RELEASES:
         yield from _step("covers", other.covers, other.need(), k)
 
 
+def _half_and_double(value: int, most: int) -> list[int]:
+    return [other for other in (value // 2, 2 * value) if 1 <= other <= most]
+
+
 def _step(change: str, to: str, need: Need, k: int, accountant: str | None = None) -> Iterator[Step]:
-    """The step by this accountant, or by the better one; nothing where no mechanism or no budget allows it."""
+    """The step by this accountant, or by the better one; nothing where it is refused."""
     with suppress(Refusal):
         yield Step(change, to, arranged(need, k, accountant) if accountant else setups(need, k)[0])

@@ -65,8 +65,8 @@ def _error(advice: Advice) -> Iterator[str]:
     setup = advice.setup
     bound = setup.offer.noise_bound
     yield (
-        f"By its noise a listed count may be {bound.below:,} too high or {bound.above:,} too low. The sketch itself may "
-        f"miss {setup.sketch_error:,} more, at worst: {setup.need.events:,} events divided by k + 1. Every release "
+        f"By its noise a listed count may be {bound.below:,} too high or {bound.above:,} too low. The sketch itself "
+        f"may miss {setup.sketch_error:,} more, at worst: {setup.need.events:,} events divided by k + 1. Every release "
         "measures how much that was; mostly it is far less."
     )
     if setup.offer.total:
