@@ -7,7 +7,7 @@ how many releases fit is the ledger's own arithmetic.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -21,7 +21,7 @@ from app.core.errors import InvalidNumber, NoMechanism, Refusal
 from app.core.ledger.account import Account
 from app.core.ledger.accountants import ACCOUNTANTS, Price
 from app.core.ledger.budget import EPSILON_DIGITS, MAX_EPSILON, Budget, Cost, decimal_string
-from app.core.planner import Offer, Question, offers
+from app.core.planner import AUTO, Offer, Question, choose
 from app.core.sketches.parameters import Contributions, SketchParameters
 
 Period = Literal["hour", "day", "week", "month", "year"]
@@ -166,13 +166,17 @@ def advise(wish: Wish, max_k: int) -> Advice:
             "A budget without delta pays only for releases over a declared universe, which POST /v1/plan plans. Give "
             "a delta above 0, for example 1e-6."
         )
-    k = _counters(need, wish.smallest_count, max_k)
-    setup, *others = setups(need, k)
-    return Advice(wish, setup, others, list(_steps(wish, setup, max_k)), larger_k(setup.offer, max_k))
+    candidates = sizes(max_k)
+    few = setups(need, candidates[0])
+    best_by = {setup.accountant: setup.offer.mechanism for setup in few}
+    k = _counters(few[0], wish.smallest_count, candidates)
+    best, *others = setups(need, k, best_by)
+    setup = arranged(need, k, best.accountant)
+    return Advice(wish, setup, others, list(_steps(wish, setup, max_k, best_by)), larger_k(setup.offer, max_k))
 
 
 @lru_cache(maxsize=4096)
-def arranged(need: Need, k: int, accountant: str) -> Setup:
+def arranged(need: Need, k: int, accountant: str, mechanism: str = AUTO) -> Setup:
     """What this k and this accountant give, each release at an equal share of what the ledger allows."""
     by = ACCOUNTANTS[accountant]
     limit = by.limit(need.budget)
@@ -182,17 +186,20 @@ def arranged(need: Need, k: int, accountant: str) -> Setup:
             f"The budget cannot be divided into {need.releases:,} releases. Release less often, or grant more."
         )
     cost = Cost(0, delta, main) if by.counts_rho else Cost(main, delta)
-    offer = offers(need.question(k, cost))[0]
+    offer = choose(need.question(k, cost), mechanism)
     fits = Account("", by, need.budget, Price(0, 0), limit).how_many(offer)
     return Setup(need, k, accountant, offer, cost, fits)
 
 
-def setups(need: Need, k: int) -> list[Setup]:
-    """What each accountant gives, the one that lists the smallest counts first."""
+def setups(need: Need, k: int, best_by: Mapping[str, str] | None = None) -> list[Setup]:
+    """What each accountant gives, the one that lists the smallest counts first.
+
+    `best_by` names the mechanism that is best by each accountant, where that is known: to compare them all takes long.
+    """
     found, reasons = [], []
     for accountant in ACCOUNTANTS:
         try:
-            found.append(arranged(need, k, accountant))
+            found.append(arranged(need, k, accountant, (best_by or {}).get(accountant, AUTO)))
         except (NoMechanism, InvalidNumber) as reason:
             reasons.append(reason)
     if not found:
@@ -207,16 +214,14 @@ def _share(whole: int, parts: int) -> int:
     return part - part % step
 
 
-def _counters(need: Need, smallest_count: int | None, max_k: int) -> int:
+def _counters(few: Setup, smallest_count: int | None, candidates: Sequence[int]) -> int:
     """The fewest counters that list counts nearly as small as any k does: a quarter more, or a twentieth of the wish.
 
     Noise is computed at both ends and taken as a power of k between, which is how it grows.
     """
-    candidates = sizes(max_k)
-    few = setups(need, candidates[0])[0]
-    many = arranged(need, candidates[-1], few.accountant)
+    many = arranged(few.need, candidates[-1], few.accountant, few.offer.mechanism)
     noise = at_sizes(*((each.k, each.offer.smallest_likely_count) for each in (few, many)))
-    likely = {k: noise(k) + need.events // (k + 1) for k in candidates}
+    likely = {k: noise(k) + few.need.events // (k + 1) for k in candidates}
     best, wished = min(likely.values()), smallest_count or 0
     most = best + max(best / 4, wished / 20)
     if best <= wished:
@@ -224,30 +229,37 @@ def _counters(need: Need, smallest_count: int | None, max_k: int) -> int:
     return next(k for k in candidates if likely[k] <= most)
 
 
-def _steps(wish: Wish, setup: Setup, max_k: int) -> Iterator[Step]:
-    """One thing changed at a time. What no mechanism or no budget allows is left out."""
+def _steps(wish: Wish, setup: Setup, max_k: int, best_by: Mapping[str, str]) -> Iterator[Step]:
+    """One thing changed at a time. What is refused then is left out.
+
+    The accountant stays, unless the number of releases changes; the mechanism stays as long as the accountant does.
+    """
+    for change, to, need, k in _changes(wish, setup, max_k):
+        with suppress(Refusal):
+            stays = need.releases == setup.need.releases and change != "covers"
+            by = (
+                setups(need, k, best_by)[0] if not stays else arranged(need, k, setup.accountant, setup.offer.mechanism)
+            )
+            yield Step(change, to, by)
+
+
+def _changes(wish: Wish, setup: Setup, max_k: int) -> Iterator[tuple[str, str, Need, int]]:
+    """What is changed, to what, and what is to be arranged then, with how many counters."""
     need, k = setup.need, setup.k
     for counters in _half_and_double(k, max_k):
-        yield from _step("k", str(counters), need, counters, setup.accountant)
+        yield "k", str(counters), need, counters
     for releases in _half_and_double(need.releases, MOST_RELEASES):
-        yield from _step("releases", str(releases), replace(need, releases=releases), k)
+        yield "releases", str(releases), replace(need, releases=releases), k
     for units in _half_and_double(need.budget.epsilon_units, int(MAX_EPSILON) * 10**EPSILON_DIGITS):
-        to, budget = decimal_string(units, EPSILON_DIGITS), Budget(units, need.budget.delta_units)
-        yield from _step("epsilon", to, replace(need, budget=budget), k, setup.accountant)
-    if need.contributions.unit == "event":
+        budget = replace(need.budget, epsilon_units=units)
+        yield "epsilon", decimal_string(units, EPSILON_DIGITS), replace(need, budget=budget), k
+    if need.contributions.unit == "event":  # the noise of people's sets does not depend on their size
         for most in _half_and_double(need.contributions.most, MOST_CONTRIBUTIONS):
-            changed = replace(need, contributions=replace(need.contributions, most=most))
-            yield from _step("max_contributions", str(most), changed, k, setup.accountant)
+            yield "max_contributions", str(most), replace(need, contributions=Contributions("event", most)), k
     other = wish.otherwise()
     if other.need() != need and other.need().releases <= MOST_RELEASES:
-        yield from _step("covers", other.covers, other.need(), k)
+        yield "covers", other.covers, other.need(), k
 
 
 def _half_and_double(value: int, most: int) -> list[int]:
     return [other for other in (value // 2, 2 * value) if 1 <= other <= most]
-
-
-def _step(change: str, to: str, need: Need, k: int, accountant: str | None = None) -> Iterator[Step]:
-    """The step by this accountant, or by the better one; nothing where it is refused."""
-    with suppress(Refusal):
-        yield Step(change, to, arranged(need, k, accountant) if accountant else setups(need, k)[0])
