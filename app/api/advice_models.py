@@ -5,11 +5,11 @@ The models without a docstring have none on purpose: it would go into the OpenAP
 
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import BaseModel, Field
 
-from app.api.fields import Beta, MaxContributions, UnitIn, Whole
+from app.api.fields import Beta, Days, EventsPerDay, MaxContributions, ReleaseNumber, SmallestCount, UnitIn
 from app.api.inputs import Input, TotalIn
 from app.api.outputs import EXAMPLE, AmountOut
 from app.api.release_outputs import CostOut, OfferOut
@@ -18,35 +18,22 @@ from app.core.advice import USUAL_BUDGET, Advice, Covers, Period, Setup, Step, W
 from app.core.advice_words import said
 from app.core.sketches.parameters import Contributions
 
-_MOST_EVENTS = 10**12
-_LONGEST_DAYS = 3660
 _USUAL = USUAL_BUDGET.as_strings()
-
-WholeCount = Annotated[Whole, Field(ge=1, le=_MOST_EVENTS)]
 
 
 class ReleasesIn(Input):
-    number: Annotated[Whole, Field(ge=1, le=1000)] = Field(1, description="So many releases", examples=[1])
+    number: ReleaseNumber = 1
     every: Period = Field("day", description="In each of these", examples=["day"])
 
 
 class AdviceIn(Input):
-    events_per_day: WholeCount = Field(
-        description="About how many events come in a day; for unit `user`, keys of all people's sets together",
-        examples=[1_000_000],
-    )
-    smallest_count: WholeCount | None = Field(
-        None,
-        description="A key that has this count, in what a release covers, should be listed. Smaller ones do not matter",
-        examples=[500],
-    )
+    events_per_day: EventsPerDay
+    smallest_count: SmallestCount = None
     releases: ReleasesIn = Field(
         ReleasesIn(number=1, every="day"),
         description="How often you want to see a histogram; once a day if you do not say",
     )
-    days: Annotated[Whole, Field(ge=1, le=_LONGEST_DAYS)] = Field(
-        365, description="How many days it goes on, and the budget must last", examples=[365]
-    )
+    days: Days = 365
     covers: Covers = Field(
         "everything",
         description="`everything`: one sketch goes on for all days, and each release covers all events since the "
@@ -137,7 +124,7 @@ class RequestsOut(BaseModel):
 
 class AdviceOut(BaseModel):
     recommended: RecommendedOut
-    events: int = Field(
+    most_events: int = Field(
         description="The most events that the sketch holds when it is released: all of them, or those of a period. The "
         "figures of `release` are for so many",
         examples=[1_000_000],
@@ -157,7 +144,7 @@ class AdviceOut(BaseModel):
         setup = advice.setup
         return cls(
             recommended=_recommended(setup),
-            events=setup.need.events,
+            most_events=setup.need.events,
             release=OfferOut.of(setup.offer, setup.fits, setup.need.events),
             meets_smallest_count=advice.is_met,
             accountants=[

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Literal
 
 from app.core.comparison import MOST_CONTRIBUTIONS
-from app.core.counters import at_sizes, larger_k, sizes
+from app.core.counters import larger_k, sizes
 from app.core.errors import InvalidNumber, NoMechanism, Refusal
 from app.core.ledger.account import Account
 from app.core.ledger.accountants import ACCOUNTANTS, Price
@@ -94,10 +94,6 @@ class Wish:
             beta=self.beta,
             total_share=self.total_share,
         )
-
-    def otherwise(self) -> "Wish":
-        """The same, if releases covered a period instead of everything, or everything instead of a period."""
-        return replace(self, covers="everything" if self.covers == "period" else "period")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +216,9 @@ def _counters(few: Setup, smallest_count: int | None, candidates: Sequence[int])
     Noise is computed at both ends and taken as a power of k between, which is how it grows.
     """
     many = arranged(few.need, candidates[-1], few.accountant, few.offer.mechanism)
-    noise = at_sizes(*((each.k, each.offer.smallest_likely_count) for each in (few, many)))
-    likely = {k: noise(k) + few.need.events // (k + 1) for k in candidates}
+    noise, grown = few.offer.smallest_likely_count, many.offer.smallest_likely_count
+    power = math.log(grown / noise) / math.log(many.k / few.k) if many.k > few.k else 0.0
+    likely = {k: noise * float(k / few.k) ** power + few.need.events // (k + 1) for k in candidates}
     best, wished = min(likely.values()), smallest_count or 0
     most = best + max(best / 4, wished / 20)
     if best <= wished:
@@ -256,9 +253,10 @@ def _changes(wish: Wish, setup: Setup, max_k: int) -> Iterator[tuple[str, str, N
     if need.contributions.unit == "event":  # the noise of people's sets does not depend on their size
         for most in _half_and_double(need.contributions.most, MOST_CONTRIBUTIONS):
             yield "max_contributions", str(most), replace(need, contributions=Contributions("event", most)), k
-    other = wish.otherwise()
-    if other.need() != need and other.need().releases <= MOST_RELEASES:
-        yield "covers", other.covers, other.need(), k
+    covers: Covers = "everything" if wish.covers == "period" else "period"
+    otherwise = replace(wish, covers=covers).need()
+    if otherwise != need and otherwise.releases <= MOST_RELEASES:
+        yield "covers", covers, otherwise, k
 
 
 def _half_and_double(value: int, most: int) -> list[int]:

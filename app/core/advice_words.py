@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from app.core.advice import Advice, Setup
-from app.core.ledger.budget import Cost, decimal_text
+from app.core.advice import Advice
+from app.core.ledger.budget import decimal_text
 
 _ALL = {
     "everything": "Every release covers all events since the start, so an event is in all of them.",
@@ -16,16 +16,9 @@ def said(advice: Advice) -> str:
     return " ".join([*_taken(advice), *_listed(advice), *_error(advice), *_more(advice), *_protected(advice)])
 
 
-def priced(cost: Cost) -> str:
-    """A cost as people read it."""
-    amounts = cost.as_strings()
-    main = f"ρ = {amounts['rho']}" if cost.rho_units else f"ε = {amounts['epsilon']}"
-    return f"{main} and δ = {amounts['delta']}"
-
-
 def _taken(advice: Advice) -> Iterator[str]:
     wish, setup = advice.wish, advice.setup
-    total = setup.need.budget.as_strings()
+    total, asked = setup.need.budget.as_strings(), setup.asked.as_strings()
     usual = "" if wish.budget else ", usual totals, because you named none"
     yield (
         f"Make a sketch of k = {setup.k:,} counters, paid from a {setup.accountant} ledger of ε = {total['epsilon']} "
@@ -33,8 +26,9 @@ def _taken(advice: Advice) -> Iterator[str]:
     )
     yield _ALL[wish.covers].format(every=wish.every)
     each = "The one release asks" if setup.need.releases == 1 else f"Each of {setup.need.releases:,} releases asks"
+    price = f"ρ = {asked['rho']}" if setup.asked.rho_units else f"ε = {asked['epsilon']}"
     fits = "one fits" if setup.fits == 1 else f"{setup.fits:,} fit"
-    yield f"{each} for {priced(setup.asked)}, of which {fits} into the budget."
+    yield f"{each} for {price} and δ = {asked['delta']}, of which {fits} into the budget."
     for other in advice.others:
         if other.smallest_likely_count > setup.smallest_likely_count:
             yield f"By a {other.accountant} ledger a key would need a count of {other.smallest_likely_count:,} instead."
@@ -51,14 +45,10 @@ def _listed(advice: Advice) -> Iterator[str]:
         return
     enough = [step for step in advice.steps if step.setup.smallest_likely_count <= (wish.smallest_count or 0)]
     helps = ", or ".join(f"{step.change} = {step.to}" for step in enough)
-    remedy = f"With {helps} it would be." if helps else f"No single step meets it: {_reason(setup)}."
+    crowded = setup.sketch_error > setup.offer.smallest_likely_count
+    else_do = "fewer events in a sketch, or more counters" if crowded else "fewer releases, or a larger budget"
+    remedy = f"With {helps} it would be." if helps else f"No single step meets it. What it needs most: {else_do}."
     yield f"The {wish.smallest_count:,} that you asked for is not met. {remedy}"
-
-
-def _reason(setup: Setup) -> str:
-    if setup.sketch_error > setup.offer.smallest_likely_count:
-        return "a sketch should hold fewer events, or more counters"
-    return "release less often, or grant a larger budget"
 
 
 def _error(advice: Advice) -> Iterator[str]:

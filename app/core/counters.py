@@ -1,11 +1,9 @@
-"""How many counters a sketch should have: where more of them are free, and how the noise grows with them.
+"""How many counters a sketch should have: which numbers are worth comparing, and where more of them are free.
 
 The noise and the threshold of a stream hardly depend on k; those of a compact sketch grow with √k. What the sketch
 itself may miss is n/(k+1) in either case. Memory, and the time of a release, grow with k.
 """
 
-import math
-from collections.abc import Callable
 from dataclasses import replace
 
 from app.core.errors import NoMechanism
@@ -18,13 +16,6 @@ def sizes(max_k: int) -> list[int]:
     """Numbers of counters worth comparing: powers of two, up to what the server allows."""
     powers = [1 << bits for bits in range(max_k.bit_length())]
     return [k for k in powers if k >= FEWEST] or [max_k]
-
-
-def at_sizes(few: tuple[int, int], many: tuple[int, int]) -> Callable[[int], float]:
-    """A figure that is known at two numbers of counters, each a pair (k, figure), for any k between: a power of k."""
-    (fewer, low), (more, high) = few, many
-    power = math.log(high / low) / math.log(more / fewer) if more > fewer else 0.0
-    return lambda k: low * float(k / fewer) ** power
 
 
 def larger_k(offer: Offer, max_k: int) -> str | None:

@@ -24,7 +24,7 @@ def test_the_example_of_the_documentation_is_answered(client: TestClient) -> Non
     found = _advice(client, **operation["requestBody"]["content"]["application/json"]["example"])
     assert found["meets_smallest_count"] is True
     assert found["recommended"]["releases"] == found["recommended"]["releases_that_fit"] == 1
-    assert found["events"] == 1_000_000
+    assert found["most_events"] == 1_000_000
     assert {step["change"] for step in found["steps"]} == {"k", "releases", "epsilon", "max_contributions", "covers"}
 
 
@@ -54,7 +54,7 @@ def test_its_requests_can_be_sent_as_they_are_and_the_budget_lasts_as_long_as_it
 def test_its_figures_are_those_of_a_plan(client: TestClient) -> None:
     found = _advice(client, **_DAILY)
     assert client.put("/v1/sketches/views", json=found["requests"]["create_sketch"]).status_code == 201
-    asked = {**found["requests"]["create_snapshot"], "expected_events": found["events"]}
+    asked = {**found["requests"]["create_snapshot"], "expected_events": found["most_events"]}
     plan = client.post("/v1/sketches/views/plan", json=asked).json()
     assert plan["mechanisms"][0] == found["release"]
 
