@@ -129,6 +129,8 @@ def _offer(mechanism: Mechanism[Any], question: Question) -> Offer:
     if not question.total_share:
         return _histogram_offer(mechanism, question)
     for_total, for_histogram = totals.shares(question.cost, question.total_share)
+    if not (for_histogram.epsilon_units or for_histogram.rho_units):
+        raise NoMechanism("The price is too small to be shared with a total. Ask for more, or without the total.")
     beta = question.beta * float(1 - totals.SHARE_OF_BETA)
     alone = _histogram_offer(mechanism, replace(question, cost=for_histogram, beta=beta))
     cost = Cost(*(mine + theirs for mine, theirs in zip(_units(alone.cost), _units(for_total), strict=True)))
