@@ -10,6 +10,7 @@ from decimal import Decimal
 from xml.sax.saxutils import escape
 
 from app.core.histogram import Bar, Snapshot
+from app.core.selection import Sorting
 
 _WIDTH, _TOP, _ROW, _FOOT = 720, 62, 40, 58
 MOST_BARS = 100
@@ -17,9 +18,9 @@ _MOST_LETTERS = 64  # of a key; what is still too wide for the picture is cut at
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def svg(snapshot: Snapshot, histogram: Sequence[Bar]) -> str:
-    """The histogram as an SVG document: the largest bars first, at most a hundred of them."""
-    bars = sorted(histogram, key=lambda bar: (-bar.count, bar.key))[:MOST_BARS]
+def svg(snapshot: Snapshot, histogram: Sequence[Bar], order: Sorting) -> str:
+    """The histogram, which is in this order, as an SVG document: its first bars, at most a hundred of them."""
+    bars = histogram[:MOST_BARS]
     threshold = int(str(snapshot.parameters["threshold"]))
     scale = 100 / max([bar.high or bar.count for bar in bars] + [threshold, 1])
     foot = _TOP + _ROW * max(1, len(bars))
@@ -39,17 +40,18 @@ def svg(snapshot: Snapshot, histogram: Sequence[Bar]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" role="img" '
         'aria-labelledby="histogram-title histogram-words">'
         f'<title id="histogram-title">Private histogram of {_clean(snapshot.sketch)}</title>'
-        f'<desc id="histogram-words">{_clean(_description(bars, threshold))}</desc>{_STYLE}'
+        f'<desc id="histogram-words">{_clean(_description(bars, order, threshold))}</desc>{_STYLE}'
         '<rect width="100%" height="100%" class="ground"/>'
         f'<svg x="2%" width="96%" height="{height}">{"".join(drawn)}</svg></svg>'
     )
 
 
-def _description(bars: list[Bar], threshold: int) -> str:
+def _description(bars: Sequence[Bar], order: Sorting, threshold: int) -> str:
     if not bars:
         return f"No key to show. Counts below {threshold} are not reported."
     names = "; ".join(f"{_shortened(bar.key)}: {bar.count:,}" for bar in bars[:5])
-    return f"{len(bars)} noisy counts, the largest first: {names}. Counts below {threshold} are not reported."
+    sorting = "the largest first" if order == "count" else "in the order of their keys"
+    return f"{len(bars)} noisy counts, {sorting}: {names}. Counts below {threshold} are not reported."
 
 
 def _bar(bar: Bar, y: float, scale: float) -> list[str]:

@@ -181,7 +181,19 @@ class SnapshotSummaryOut(Sparse):
         return cls.model_validate(snapshot, from_attributes=True)
 
 
+class UnlistedOut(BaseModel):
+    """A key that was asked for and is not reported. It joins the statement about all true counts."""
+
+    key: str = Field(examples=["/secret-offer"])
+    at_most: int | None = Field(
+        description="What its true count is at most; null where expected_events was not given", examples=[151]
+    )
+
+
 class SnapshotOut(SnapshotSummaryOut):
     """A release. It is written down piece by piece (`rendering.py`); this is what comes of it."""
 
-    histogram: list[BarOut] = Field(description="In key order")
+    histogram: list[BarOut] = Field(description="The largest counts first, of equal counts the smaller key; or `order`")
+    unlisted: list[UnlistedOut] | SkipJsonSchema[None] = Field(
+        None, description="With `key` alone: those of the named keys that are not in the histogram, in key order"
+    )

@@ -95,8 +95,7 @@ async function imageOf(picture, release) {
 
 /** The picture beside the table, and below them what they mean, the guarantee and the terms of the release. */
 function partsOf(release, image) {
-  const bars = [...release.histogram].sort((one, other) => other.count - one.count);
-  const rows = bars.map((bar) => [keyText(bar.key), count(bar.count), count(bar.low), count(bar.high)]);
+  const rows = release.histogram.map((bar) => [keyText(bar.key), count(bar.count), count(bar.low), count(bar.high)]);
   return [
     make(
       "div",

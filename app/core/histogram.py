@@ -1,6 +1,6 @@
 """What leaves the service: private counts, and how wrong they can be."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Self
@@ -111,59 +111,6 @@ def within_bytes(counts: Counts, most_bytes: int) -> tuple[Counts, int | None]:
         if room < 0:
             return {key: counts[key] for key in sorted(ranked[:place])}, counts[key]
     raise AssertionError("the keys were found to be too long")
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Which bars a reader wants: those above `least`, and the first `of_least` in key order that equal it."""
-
-    least: int
-    of_least: int
-
-    def places(self, counts: Mapping[int, Sequence[int]]) -> list[int]:
-        """Which pieces hold such bars, of a histogram whose counts are given in key order, piece by piece."""
-        found = []
-        equals = self.of_least
-        for place, piece in counts.items():
-            some = min(equals, piece.count(self.least))
-            equals -= some
-            if some or max(piece) > self.least:
-                found.append(place)
-        return found
-
-    def applied(self, pieces: Iterable[Sequence[Bar]]) -> Iterator[Sequence[Bar]]:
-        """These bars of a histogram in key order, given piece by piece; pieces without them may be missing."""
-        equals = self.of_least
-        for piece in pieces:
-            kept = []
-            for bar in piece:
-                if bar.count > self.least:
-                    kept.append(bar)
-                elif bar.count == self.least and equals:
-                    equals -= 1
-                    kept.append(bar)
-            yield kept
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """What a reader asks for: the largest `top` bars with at least `min_count`. Of equal counts the smaller keys."""
-
-    top: int | None = None
-    min_count: int | None = None
-
-    @property
-    def is_all(self) -> bool:
-        """Whether nothing is left out."""
-        return self.top is None and self.min_count is None
-
-    def cut(self, counts: Iterable[int]) -> Cut | None:
-        """Which bars of a histogram with these counts are asked for; None where none of them is."""
-        wanted = [count for count in counts if self.min_count is None or count >= self.min_count]
-        if self.top is not None and self.top < len(wanted):
-            wanted.sort(reverse=True)
-            del wanted[self.top :]
-        return Cut(min(wanted), wanted.count(min(wanted))) if wanted else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

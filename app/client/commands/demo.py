@@ -94,7 +94,7 @@ def _tell(label: str, words: str, style: Style = Style.STRONG) -> None:
 
 
 def _draw(snapshot: Mapping[str, Any], truth: Mapping[str, int]) -> None:
-    bars = sorted(snapshot["histogram"], key=lambda bar: (-bar["count"], bar["key"]))
+    bars = snapshot["histogram"]
     cut: int = snapshot["parameters"]["threshold"]
     scale = Scale.logarithmic(max(10, min(width(), _WIDTH) - _NAME - _FIGURES), max(bar["high"] for bar in bars))
     write_line(styled(f"{fitted('page', _NAME)} {axis(scale, _TICKS)}     true private", Style.QUIET))

@@ -43,8 +43,15 @@ def add(commands: Group) -> None:
 
     shown = add_command(commands, "histogram", "draw the newest snapshot of a sketch; free", _histogram)
     shown.add_argument("sketch", help=SKETCH)
+    shown.add_argument(
+        "event_keys",
+        nargs="*",
+        metavar="event-key",
+        help="only these keys; of one that is not reported, what its count is at most",
+    )
     shown.add_argument("--top", type=int, metavar="N", help="only so many of the largest counts")
     shown.add_argument("--min-count", type=int, metavar="N", help="only counts of at least this")
+    shown.add_argument("--order", choices=("count", "key"), help="default: count, the largest first")
     shown.add_argument("--snapshot", metavar="ID", help="this snapshot instead of the newest")
     shown.add_argument("--csv", action="store_true", help="print CSV instead of a picture")
     shown.add_argument("--svg", metavar="FILE", help="write the picture to a file")
@@ -132,7 +139,7 @@ def _histogram(api: Api, options: Namespace) -> None:
     if options.csv and options.json:
         raise Misuse("Choose one of --csv and --json.")
     path = at("snapshots", options.snapshot) if options.snapshot else at("sketches", options.sketch, "histogram")
-    query = given(options, "top", "min_count")
+    query = given(options, "top", "min_count", "order") | {"key": options.event_keys or None}
     if options.svg:
         _save(options.svg, api.ask("GET", path, query=query, accept="image/svg+xml").body)
     if options.csv:
@@ -142,7 +149,7 @@ def _histogram(api: Api, options: Namespace) -> None:
             write_note(LEFT_OUT)
     elif options.json or not options.svg:
         snapshot = api.get(path, **query)
-        show(options, snapshot, lambda: histogram(snapshot, most=options.top))
+        show(options, snapshot, lambda: histogram(snapshot, most=options.top or len(options.event_keys)))
 
 
 def _save(file: str, picture: bytes) -> None:

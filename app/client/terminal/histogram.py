@@ -15,8 +15,9 @@ LEFT_OUT = "The smallest counts were left out: the keys have more bytes together
 
 
 def histogram(snapshot: Mapping[str, Any], *, most: int | None = None) -> str:
-    """The `most` largest counts as bars, with a title and a legend; a line says how many more there are."""
-    bars = sorted(snapshot["histogram"], key=lambda bar: (-bar["count"], bar["key"]))
+    """The first counts as bars, at most so many, with a title and a legend; a line says how many more there are. The
+    keys that were asked for and are not reported follow, each with what its count is at most."""
+    bars = snapshot["histogram"]
     shown = bars[: most or _MOST_ROWS]
     keys = f"{len(bars):,} key{'' if len(bars) == 1 else 's'}" if bars else "no key to show"
     terms = f"ε = {snapshot['epsilon']}, δ = {snapshot['delta']}, {moment(snapshot['created_at'])}"
@@ -24,6 +25,10 @@ def histogram(snapshot: Mapping[str, Any], *, most: int | None = None) -> str:
     lines = [styled(title, Style.STRONG), *_rows(shown, snapshot["parameters"]["threshold"])]
     if len(shown) < len(bars):
         lines.append(f"and {len(bars) - len(shown):,} more (--top {len(bars)} shows all)")
+    for absent in snapshot.get("unlisted", []):
+        key, bound = clean(absent["key"]), absent["at_most"]
+        told = " is not reported" + ("" if bound is None else f": at most {cell(bound)}")
+        lines.append(fitted(key, min(columns(key), width() - len(told))) + told)
     return "\n".join([*lines, "", *legend(snapshot)])
 
 
