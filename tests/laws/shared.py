@@ -16,9 +16,10 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 
 from tests.core.mechanisms.moves import Move
+from tests.laws.divergence import Both, excess
 from tests.laws.law import Array, Gaussian
 
-REACH = 8.0  # deviations; what lies further out has a probability below 1e-14
+REACH = 7.0  # deviations; what lies further out has a probability below 3e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class SharedLaws:
     def divergence(self, epsilon: float, pair: Neighbours) -> float:
         """From the left side to the right: some own key is reported, or the sum over the other outputs."""
         common = [move for move in pair.keys if 0 not in move]
-        total = 1 - float(self._shared() @ self._all_cut([left for left, right in pair.keys if right == 0]))
+        total = 1 - float(self.shared_law() @ self.all_cut([left for left, right in pair.keys if right == 0]))
         for reported in product([False, True], repeat=len(common)):
             shown = [move for move, is_shown in zip(common, reported, strict=True) if is_shown]
             hidden = [move for move, is_shown in zip(common, reported, strict=True) if not is_shown]
@@ -68,7 +69,7 @@ class SharedLaws:
     def _law(self, pair: Neighbours, shown: list[Move], hidden: list[Move], side: int) -> Array:
         """The law of the sums of y, for each difference g, on one side."""
         own = [move[side] for move in pair.keys if move[1 - side] == 0]
-        weight = self._shared() * self._all_cut([*own, *(move[side] for move in hidden)])
+        weight = self.shared_law() * self.all_cut([*own, *(move[side] for move in hidden)])
         lowered = (-pair.lowered[0], -pair.lowered[1])
         groups: dict[int, Array] = {}
         for move, cut in [*((move, True) for move in shown), (lowered, False)]:
@@ -87,21 +88,23 @@ class SharedLaws:
         left, _ = move
         moved = (left - move[side]) * self.lattice
         y = self._grid()
-        rows = Gaussian(self.own * self.lattice).probability(y[None, :] + moved - self._etas()[:, None])
+        rows = Gaussian(self.own * self.lattice).probability(y[None, :] + moved - self.etas()[:, None])
         return np.where(y + left * self.lattice >= self.threshold * self.lattice, rows, 0.0) if is_cut else rows
 
-    def _all_cut(self, counts: list[int]) -> Array:
+    def all_cut(self, counts: list[int]) -> Array:
         """For each η, the probability that keys with these counts are all below the threshold."""
         own = Gaussian(self.own * self.lattice)
-        cut = np.ones(len(self._etas()))
+        cut = np.ones(len(self.etas()))
         for count in counts:
-            cut = cut * own.less_than((self.threshold - count) * self.lattice - self._etas())
+            cut = cut * own.less_than((self.threshold - count) * self.lattice - self.etas())
         return cut
 
-    def _shared(self) -> Array:
-        return Gaussian(self.shared * self.lattice).probability(self._etas())
+    def shared_law(self) -> Array:
+        """The probability of each η."""
+        return Gaussian(self.shared * self.lattice).probability(self.etas())
 
-    def _etas(self) -> Array:
+    def etas(self) -> Array:
+        """Every shared draw that matters, in steps."""
         reach = math.ceil(REACH * self.shared * self.lattice)
         return np.arange(-reach, reach + 1, dtype=np.float64)
 
@@ -109,6 +112,23 @@ class SharedLaws:
         """Wide enough for what differs by a few counts too."""
         reach = math.ceil((REACH * math.hypot(self.shared, self.own) + 3) * self.lattice)
         return np.arange(-reach, reach + 1, dtype=np.float64)
+
+
+def told_by_own_keys(mechanism: SharedLaws, epsilon: float, keys: int, lowered: Move) -> Both:
+    """The divergence where so many keys of count 1 are all that one side stores, and the other stores nothing.
+
+    All that is left besides the keys is D, a single number, so the lattice may be fine.
+    """
+    weights = mechanism.shared_law(), mechanism.shared_law() * mechanism.all_cut([1] * keys)
+    reach = math.ceil(REACH * mechanism.own * mechanism.lattice)
+    own = Gaussian(mechanism.own * mechanism.lattice).probability(np.arange(-reach, reach + 1, dtype=np.float64))
+    nothing, cut = (convolved(weight[None, :], own[None, :])[0] for weight in weights)
+    moved = (lowered[0] - lowered[1]) * mechanism.lattice  # η − D is that much lower where the keys are
+    pad = np.zeros(abs(moved))
+    cut, nothing = (
+        (np.append(cut, pad), np.append(pad, nothing)) if moved > 0 else (np.append(pad, cut), np.append(nothing, pad))
+    )
+    return Both(1 - float(weights[1].sum()) + excess(epsilon, cut, nothing), excess(epsilon, nothing, cut))
 
 
 def convolved(one: Array, other: Array) -> Array:
@@ -136,7 +156,7 @@ def steps_apart(k: int, m: int, heights: Sequence[int]) -> Iterator[Neighbours]:
     for falls in range(m + 1):
         reached = {height + more for height in heights for more in range(m + 1)}
         moves = [(a, b) for a in reached for b in reached if a - b in range(falls - m, falls + 1) and a + b > 0]
-        for number in range(1, 2 * k + 1):
+        for number in range(1, k + 2):
             for keys in combinations_with_replacement(sorted(moves), number):
                 if max(sum(key[side] > 0 for key in keys) for side in (0, 1)) <= k:
                     yield Neighbours(keys, (0, falls))

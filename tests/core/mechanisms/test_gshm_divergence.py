@@ -6,7 +6,7 @@ told apart by their own keys. Then the conditioned laws of approximate zCDP, at 
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -22,9 +22,9 @@ from app.core.sketches.compact import CompactSketch
 from tests.core.mechanisms.recorded import gaussian
 from tests.laws.divergence import Both, excess
 from tests.laws.law import Array, Gaussian
-from tests.laws.shared import Neighbours, SharedLaws, one_step_apart, own_tail, steps_apart
+from tests.laws.shared import Neighbours, SharedLaws, one_step_apart, own_tail, steps_apart, told_by_own_keys
 
-ROUNDING = 1e-12
+ROUNDING = 1e-10  # of what is neglected far out
 SMALL_K = pytest.mark.parametrize("k", [1, 2, 3])
 
 
@@ -58,9 +58,8 @@ def tall(mechanism: Gshm) -> int:
 
 def neighbours(mechanism: Gshm) -> Iterator[Neighbours]:
     near, high = mechanism.threshold, tall(mechanism)
-    if mechanism.k < 3:
-        return one_step_apart(mechanism.k, [0, 1, near - 1, near, high], [near, high])
-    return one_step_apart(mechanism.k, [0, near - 1, high], [high])
+    lower = {1: [0, 1, near - 1, near, high], 2: [0, near, high], 3: [0, high]}
+    return one_step_apart(mechanism.k, lower[mechanism.k], [high])
 
 
 COARSE = pytest.mark.parametrize(
@@ -82,19 +81,17 @@ def test_no_neighbours_diverge_by_more_than_the_bound(
 @pytest.mark.parametrize(("k", "m"), [(1, 2), (1, 3), (2, 2)])
 def test_m_events_of_any_kind_stay_within_the_bound(k: int, m: int) -> None:
     """Some raise counters and others lower them, with own keys on both sides; the noise for one event is too little."""
-    mechanism = coarse(k, 0.4 / m, 5 * m + 4, 2, m)
-    heights = [0, tall(mechanism)]
-    bound = needed(mechanism, 1.0) + charge(mechanism, 1.0)
-    assert max(laws(mechanism).divergence(1.0, pair) for pair in steps_apart(k, m, heights)) <= bound
-    for_one = coarse(k, 0.4, 9, 2)
-    heights = [0, tall(for_one)]
-    bound = needed(for_one, 1.0) + charge(for_one, 1.0)
-    assert max(laws(for_one).divergence(1.0, pair) for pair in steps_apart(k, m, heights)) > bound
+    mechanism = coarse(k, 0.8 / m, 3 * m + 3, 2, m)
+    worst = max(laws(mechanism).divergence(1.0, pair) for pair in steps_apart(k, m, [0, tall(mechanism)]))
+    assert worst <= min(1.05 * needed(mechanism, 1.0), needed(mechanism, 1.0) + charge(mechanism, 1.0))
+    high = tall(mechanism)
+    for_one = coarse(k, 0.8, 6, 2)
+    assert laws(for_one).divergence(1.0, Neighbours(((high + m, high),), (0, m))) > 2 * needed(for_one, 1.0)
 
 
 def test_three_counters_attain_the_distance_of_the_bound() -> None:
     """Three counters rise and D does not: at k = 3 that is as far as D_{k+1}, so no less noise would do."""
-    mechanism = coarse(3, 0.6, 6, 16)
+    mechanism = coarse(3, 0.6, 6, 8)
     high = tall(mechanism)
     rising = Neighbours(((high, high + 1),) * 3, (0, 0))
     exact = gaussian_delta(1.0, 0.6)
@@ -104,34 +101,16 @@ def test_three_counters_attain_the_distance_of_the_bound() -> None:
         assert laws(shrunk).divergence(1.0, pair) > 1.2 * exact
 
 
-@pytest.mark.parametrize("mistake", ["no shared draw", "D without its own noise", "D without the shared draw"])
-def test_each_part_of_the_noise_is_needed(mistake: str) -> None:
-    """Noise that is left out is made a thousandth of a step."""
-    mechanism = coarse(3, 0.6, 6, 4)
+def test_the_shared_draw_is_needed() -> None:
+    """Without it, own draws of the same deviation hide too little of what all counters have in common."""
+    mechanism = coarse(3, 0.6, 12, 2)
     high = tall(mechanism)
-    if mistake == "no shared draw":
-        broken = laws(replace(mechanism, shared=1e-3))
-        assert broken.divergence(1.0, Neighbours(((high, high + 1),) * 3, (0, 0))) > 2 * needed(mechanism, 1.0)
-        return
-    sketch = {"D without its own noise": (1.0, 0.0), "D without the shared draw": (0.0, 1.0)}[mistake]
-    assert told_by_lowered(mechanism, *sketch) > needed(mechanism, 1.0) + charge(mechanism, 1.0)
+    rising = Neighbours(((high, high + 1),) * 3, (0, 0))
+    assert laws(mechanism).divergence(1.0, rising) <= 1.01 * needed(mechanism, 1.0)
+    assert laws(replace(mechanism, shared=1e-3)).divergence(1.0, rising) > 2 * needed(mechanism, 1.0)
 
 
-def told_by_lowered(mechanism: Gshm, shared: float, own: float) -> float:
-    """What a tall counter and D with such shares of its noise tell, where the counter falls and D rises; k is 1 then."""
-    step = 1 / mechanism.lattice
-    covariance = np.array(
-        [
-            [mechanism.shared**2 + mechanism.own**2, -shared * mechanism.shared**2],
-            [-shared * mechanism.shared**2, shared * mechanism.shared**2 + own * mechanism.own**2 + step**2],
-        ]
-    )
-    alone = np.linalg.inv(covariance + 1e-9 * np.eye(2))
-    moved = np.array([-1.0, 1.0])
-    return gaussian_delta(1.0, math.sqrt(moved @ alone @ moved))
-
-
-CALIBRATIONS = pytest.mark.parametrize(("epsilon", "delta"), [("1", "0.01"), ("0.3", "1e-3"), ("2", "1e-3")])
+CALIBRATIONS = pytest.mark.parametrize(("epsilon", "delta"), [("1", "0.01"), ("0.5", "1e-3"), ("2", "1e-3")])
 
 
 @SMALL_K
@@ -154,12 +133,17 @@ def test_own_keys_stay_within_delta_on_the_lattice_that_is_used_and_not_one_coun
     """All k keys on one side: every output but D is a key that tells all."""
     mechanism = gshm.calibrate(k, Cost.charged(epsilon=epsilon, delta=delta))
     for lowered in ((0, 0), (0, 1)):
-        own = Neighbours(((1, 0),) * k, lowered)
-        for pair in (own, own.turned()):
-            assert laws(mechanism).divergence(float(epsilon), pair) + ROUNDING <= float(delta)
-    lower = replace(mechanism, threshold=mechanism.threshold - 1)
-    if k > 1:  # a single key is cut as high as it is because of what D tells beside it
-        assert laws(lower).divergence(float(epsilon), Neighbours(((1, 0),) * k, (0, 1))) > float(delta)
+        assert told_by_own_keys(laws(mechanism), float(epsilon), k, lowered).worst + ROUNDING <= float(delta)
+    lower = laws(replace(mechanism, threshold=mechanism.threshold - 1))
+    assert told_by_own_keys(lower, float(epsilon), k, (0, 1)).there > float(delta)
+
+
+def test_own_keys_are_told_alike_by_both_ways_to_compute_it() -> None:
+    mechanism = laws(coarse(2, 0.6, 6, 4))
+    for lowered in ((0, 0), (0, 1), (3, 1)):
+        pair = Neighbours(((1, 0),) * 2, lowered)
+        expected = mechanism.divergence(1.0, pair), mechanism.divergence(1.0, pair.turned())
+        assert told_by_own_keys(mechanism, 1.0, 2, lowered) == pytest.approx(expected, abs=1e-11)
 
 
 def enumerated(mechanism: Gshm, sketch: CompactSketch, reach: int) -> dict[object, float]:
@@ -199,64 +183,76 @@ def test_the_release_itself_has_these_laws(
     pair = Neighbours(((left["a"], right.get("a", 0)),), lowered)
     expected = Both(laws(mechanism).divergence(1.0, pair), laws(mechanism).divergence(1.0, pair.turned()))
     for exact, bound in zip(found, expected, strict=True):
-        assert 0.75 * bound - 1e-9 <= exact <= bound + 1e-9
+        assert 0.75 * bound - 1e-5 <= exact <= bound + 1e-9
 
 
 def renyi(alpha: float, p: Array, q: Array) -> float:
-    """D_α of two laws, made to mass 1."""
-    p, q = p / p.sum(), q / q.sum()
-    some = (p > 1e-290) & (q > 1e-290)
-    return math.log(np.sum(p[some] ** alpha * q[some] ** (1 - alpha))) / (alpha - 1)
+    """D_α of two laws that are given by logarithms, but for their masses."""
+    return float(_log_mass(alpha * _to_mass_1(p) + (1 - alpha) * _to_mass_1(q))) / (alpha - 1)
 
 
-ORDERS = [1.01, 1.1, 1.5, 2.0, 3.7, 10.0, 40.0]
+def _to_mass_1(p: Array) -> Array:
+    return p - _log_mass(p)
 
 
-def shared_part(
-    mechanism: Gshm, theta: float, left: list[int], right: list[int]
-) -> tuple[Array, Array, Callable[[Array], float]]:
-    """κ·P̂ and κ·Q̂ of the shared draw, own keys having these counts on each side; and the mass of such a part."""
+def _log_mass(p: Array) -> float:
+    return float(np.max(p) + math.log(np.sum(np.exp(p - np.max(p)))))
+
+
+ORDERS = [1.01, 1.1, 1.5, 2.0, 3.7, 10.0]
+
+
+def conditioned(mechanism: Gshm, theta: float, left: list[int], right: list[int]) -> tuple[Array, Array]:
+    """log(κ·P̂) and log(κ·Q̂) of the shared draw, own keys having these counts on each side."""
     scale, steps = mechanism.shared * mechanism.lattice, mechanism.lattice
-    reach = math.ceil(30 * scale)
+    reach = math.ceil(25 * scale)
     etas = np.arange(-reach, reach + 1, dtype=np.float64)
-    own = Gaussian(mechanism.own * steps)
+    log_sum = -math.log(float(Gaussian(scale).probability(np.zeros(1))[0]))
 
-    def all_cut(counts: list[int], shift: float) -> Array:
-        bounds = [(mechanism.threshold - count + shift) * steps - etas for count in counts]
-        return np.prod([own.less_than(bound) for bound in bounds], axis=0) if bounds else np.ones_like(etas)
+    def log_all_cut(counts: list[int], shift: float) -> Array:
+        cut = np.zeros_like(etas)
+        for count in counts:
+            below = Gaussian(mechanism.own * steps).less_than((mechanism.threshold - count + shift) * steps - etas)
+            cut += np.log(np.maximum(below, 1e-290))
+        return cut
 
-    kappa = np.minimum(all_cut(left, theta), all_cut(right, 0.0))
-    moved, still = (kappa * Gaussian(scale).probability(etas - shift * steps) for shift in (theta, 0.0))
-    return moved, still, lambda part: float(part.sum())
+    kappa = np.minimum(log_all_cut(left, theta), log_all_cut(right, 0.0))
+    moved, still = (kappa - (etas - shift * steps) ** 2 / (2 * scale**2) - log_sum for shift in (theta, 0.0))
+    return moved, still
 
 
 @pytest.mark.parametrize("lattice", [2, 4, 16])
 @pytest.mark.parametrize(
     ("m", "falls", "left", "right"),
-    [(1, 1, [1, 1, 1], []), (1, 0, [], [1, 1]), (1, 1, [], []), (2, 1, [1], [1, 1]), (2, 2, [2, 1], []), (3, 1, [1], [2])],
+    [
+        (1, 1, [1, 1, 1], []),
+        (1, 0, [], [1, 1]),
+        (1, 1, [], []),
+        (2, 1, [1], [1, 1]),
+        (2, 2, [2, 1], []),
+        (3, 1, [1], [2]),
+    ],
 )
 def test_conditioned_laws_are_within_rho_at_every_order(
     lattice: int, m: int, falls: int, left: list[int], right: list[int]
 ) -> None:
+    """And their mass is at least 1 − π_k."""
     mechanism = Gshm(k=3, max_contributions=m, shared=0.9, own=1.1, threshold=m + 3, lattice=lattice)
     theta = (falls - (m - falls)) / 2
-    moved, still, mass = shared_part(mechanism, theta, left, right)
-    own = own_tail(mechanism.shared, mechanism.own, 3, mechanism.threshold - m - 1 / lattice)
-    factor = math.prod(1 / (1 - 1 / (8 * (s * lattice) ** 2)) for s in (mechanism.shared, *[mechanism.own] * 3))
-    assert min(mass(moved), mass(still)) >= 1 - own * factor
+    both = conditioned(mechanism, theta, left, right)
+    assert min(math.exp(_log_mass(part)) for part in both) >= 1 - gshm._own(mechanism, 3)
     common = 4 - max(len(left), len(right))  # with D
     for alpha in ORDERS:
-        for p, q in ((moved, still), (still, moved)):
+        for p, q in (both, both[::-1]):
             shared = renyi(alpha, p, q)
-            assert shared <= alpha * (theta**2 + abs(theta) / lattice) / (2 * mechanism.shared**2) + 1e-12
+            assert shared <= alpha * (theta**2 + abs(theta) / lattice) / (2 * mechanism.shared**2) + 1e-9
             whole = shared + common * alpha * (m / 2) ** 2 / (2 * mechanism.own**2)
             assert whole <= alpha * float(mechanism.rho(Cost.charged(epsilon="1", delta="0.1")))
 
 
 def test_on_a_lattice_the_shared_draw_costs_more_than_without() -> None:
-    """So the factor 1 + 1/N is needed: cut by a key, integer noise exceeds αθ²/2a."""
-    mechanism = Gshm(k=1, shared=0.25, own=0.01, threshold=1, lattice=2)
-    moved, still, _ = shared_part(mechanism, 0.5, [1], [])
-    assert renyi(1.1, still, moved) > 1.1 * 0.25 / (2 * mechanism.shared**2) or renyi(1.1, moved, still) > 1.1 * 0.25 / (
-        2 * mechanism.shared**2
-    )
+    """So the factor 1 + 1/N is needed: where own keys cut it, integer noise exceeds αθ²/2a."""
+    mechanism = Gshm(k=50, shared=0.15, own=4.0, threshold=2, lattice=2)
+    both = conditioned(mechanism, 0.5, [1] * 50, [])
+    costs = [renyi(1.1, p, q) / (1.1 * 0.25 / (2 * mechanism.shared**2)) for p, q in (both, both[::-1])]
+    assert 1.2 < max(costs) <= 2
