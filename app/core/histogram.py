@@ -72,6 +72,17 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class TotalCount(Interval):
+    """How many events, or people, there are in all."""
+
+    unit: str  # "event" or "user"
+
+    def share(self, count: int) -> float | None:
+        """A count in percent of the total; None where the total is 0."""
+        return round(100 * count / self.count, 2) if self.count else None
+
+
+@dataclass(frozen=True, slots=True)
 class Bar:
     """One key of a histogram. With probability 1 − β all true counts lie in their [low, high]."""
 
@@ -89,6 +100,33 @@ def bars(counts: Counts, bound: ErrorBound, least: int) -> list[Bar]:
         low = max(least, count - bound.below)
         listed.append(Bar(key, count, low, None if above is None else max(low, count + above)))
     return listed
+
+
+class Rest:
+    """What the bars that were shown leave of the total: the events of all other keys.
+
+    A person may have several keys, so of people nothing can be said about the others.
+    """
+
+    def __init__(self, total: TotalCount | None) -> None:
+        self._total = total if total is not None and total.unit == "event" else None
+        self._count = self._low = 0
+        self._high: int | None = 0
+
+    def take(self, shown: Sequence[Bar]) -> None:
+        """These bars were shown too."""
+        for bar in shown:
+            self._count += bar.count
+            self._low += bar.low
+            self._high = None if self._high is None or bar.high is None else self._high + bar.high
+
+    def interval(self) -> Interval | None:
+        """How many events are left, and where their true number lies if all bars and the total hold; None: unknown."""
+        if self._total is None:
+            return None
+        high = max(0, self._total.high - self._low)
+        low = 0 if self._high is None else max(0, self._total.low - self._high)
+        return Interval(max(0, self._total.count - self._count), min(low, high), high)
 
 
 def largest(counts: Counts, number: int) -> Counts:
@@ -129,7 +167,7 @@ class Snapshot:
     beta: str
     parameters: Mapping[str, object]
     error_bound: ErrorBound
-    total: Interval | None = None  # the number of events, or of people, where it was asked for
+    total: TotalCount | None = None  # where it was asked for
     guarantee: str = ""  # in words
     truncated: bool = False  # the smallest counts were left out, because the keys had too many bytes
     charged: Sequence[Mapping[str, str]]
@@ -147,7 +185,7 @@ class Snapshot:
         total = document.get("total")
         measured = {
             "error_bound": ErrorBound.of(document["error_bound"]),
-            "total": Interval(**total) if total else None,
+            "total": TotalCount(**total) if total else None,
         }
         return cls(id=id, sketch=sketch, created_at=created_at, **(document | measured))
 

@@ -385,7 +385,7 @@ def _canonical(value: object) -> str:
 
 def _from_0006_to_0008(connection: Connection) -> None:
     """With a snapshot whose bars are stored by key, and paid for by an entry that is hashed over them so."""
-    opened, released = _old_entries()
+    opened, released = _old_entries(*_BASIC)
     settings = config()
     settings.attributes["connection"] = connection
     command.upgrade(settings, "0008")
@@ -413,7 +413,7 @@ def test_bars_that_are_stored_by_key_verify_as_they_were_hashed_and_are_read_in_
     url = new_database(migrated=False)
     with closing(Database(url)) as database:
         with database.migrating() as connection:
-            _at_0006(connection, _old_entries()[:1])
+            _at_0006(connection, _old_entries(*_BASIC)[:1], "basic", (10**9, 10**15))
         with database.migrating() as connection:
             _from_0006_to_0008(connection)
         migrate(database)
