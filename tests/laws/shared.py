@@ -1,4 +1,4 @@
-"""How far the outputs of neighbours diverge, exactly, where all keys share a draw: discrete Gaussian noise on a lattice.
+"""How far the outputs of neighbours diverge, exactly, where all keys share a draw of discrete Gaussian noise.
 
 A key with l counts on one side and r on the other is released as l + η + ζ, or r + η + ζ, if that is at least the
 threshold. What a sketch was lowered by, D, is released as D − η + ζ, always: −D is one more count that is never cut.

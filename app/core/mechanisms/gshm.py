@@ -140,8 +140,8 @@ def _lowest_alone(mechanism: Gshm, delta: float) -> int:
 def is_enough(mechanism: Gshm, epsilon: float, delta: float) -> bool:
     """Whether π_r + δ_G(ε, D_{k−r+1}) and the lattice stay within δ, r from 0 to k keys being on one side only.
 
-    π grows with r and δ_G falls, so r = low … high are within δ if π at `high` and δ_G at `low` are. Where they are not,
-    the interval is halved.
+    π grows with r and δ_G falls, so r = low … high are within δ if π at `high` and δ_G at `low` are. Where they are
+    not, the interval is halved.
     """
     spare = delta - _lattice_charge(mechanism.k, mechanism.shared, mechanism.own, mechanism.lattice, epsilon)
     intervals = [(0, 0), (1, mechanism.k)]

@@ -76,8 +76,8 @@ class LaplaceCompact(Calibrated[CompactSketch]):
         }
 
     def noise_bound(self, beta: float) -> NoiseBound:
-        """Over a universe a third of β is for keys that noise alone lists; a sixteenth of the rest for keys that are not
-        stored, and half of what is left for each side of a listed count."""
+        """Over a universe a third of β is for keys that noise alone lists. Of the rest a sixteenth is for keys that are
+        not stored, and half of what is left for each side of a listed count."""
         certain = beta if self.universe_size is None else beta * 2 / 3
         each = certain * (1 - _UNSTORED_SHARE) / 2
         above = noise_bound(self.scale, self.k, each)  # of the key's draw and that of `lowered` together

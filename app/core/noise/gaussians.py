@@ -79,7 +79,7 @@ def _cells() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 @lru_cache(maxsize=256)
 def largest_noise(shared: float, own: float, lattice: int, keys: int, beta: float) -> int:
-    """A whole b with Pr[η + ζ_i > b for some of `keys` draws ζ_i] ≤ β. The law is symmetric, so it bounds −η − ζ too."""
+    """A whole b with Pr[η + ζ_i > b for some of `keys` draws ζ_i] ≤ β. By symmetry it bounds −η − ζ too."""
     by_union = own * math.sqrt(2 * math.log(2 * keys / beta)) + shared * math.sqrt(2 * math.log(2 / beta))
     return smallest(
         lambda b: some_reach(shared, own, lattice, keys, b + 1 / lattice) <= beta, start=0, guess=math.ceil(by_union)

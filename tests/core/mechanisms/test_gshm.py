@@ -16,6 +16,7 @@ from app.core.histogram import NoiseBound, Released
 from app.core.ledger.budget import Cost
 from app.core.mechanisms import gshm
 from app.core.mechanisms.gshm import Gshm
+from app.core.noise import gaussians
 from app.core.noise.gaussians import gaussian_delta
 from app.core.noise.samplers import SYSTEM_NOISE
 from app.core.sketches.compact import CompactSketch
@@ -61,7 +62,9 @@ def test_every_number_of_own_keys_is_within_delta_at_64_counters(epsilon: float,
     assert needed(lower, epsilon) > float(delta)
 
 
-@pytest.mark.parametrize(("k", "epsilon", "delta"), [(1, 1.0, "1e-6"), (2, 0.01, "1e-3"), (20, 0.1, "0.1"), (5, 1.0, "0.9")])
+@pytest.mark.parametrize(
+    ("k", "epsilon", "delta"), [(1, 1.0, "1e-6"), (2, 0.01, "1e-3"), (20, 0.1, "0.1"), (5, 1.0, "0.9")]
+)
 def test_few_keys_and_large_deltas_are_within_delta_too(k: int, epsilon: float, delta: str) -> None:
     """There own keys and common ones need more together than either alone, so the threshold is raised."""
     mechanism = gshm.calibrate(k, cost(epsilon, delta))
@@ -90,7 +93,7 @@ def test_every_cost_is_calibrated_in_bounded_time(
     k: int, epsilon: str, delta: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A δ near 1 is foolish, and may be asked for; a search that never ends would answer nobody."""
-    evaluate, evaluations = gshm.some_reach, iter(range(20_000))
+    evaluate, evaluations = gaussians.some_reach, iter(range(20_000))
 
     def counted(shared: float, own: float, lattice: int, keys: int, bound: float) -> float:
         assert next(evaluations, None) is not None, "the search does not end"
@@ -142,8 +145,17 @@ def test_rho_is_recomputed_from_the_parameters_of_both_versions() -> None:
     assert read is not None
     assert read(mechanism.parameters()) == mechanism.rho(cost("1", "1e-6"))
     a, b = Fraction(mechanism.shared) ** 2, Fraction(mechanism.own) ** 2
-    assert mechanism.rho(cost("1", "1e-6")) == Fraction(9, 8) * (1 + Fraction(2, 3 * mechanism.lattice)) * (1 / a + 65 / b)
-    version_1 = {"noise": "discrete-gaussian", "sigma": "4.5", "lattice": 8, "threshold": 99, "k": 64, "max_contributions": 3}
+    assert mechanism.rho(cost("1", "1e-6")) == Fraction(9, 8) * (1 + Fraction(2, 3 * mechanism.lattice)) * (
+        1 / a + 65 / b
+    )
+    version_1 = {
+        "noise": "discrete-gaussian",
+        "sigma": "4.5",
+        "lattice": 8,
+        "threshold": 99,
+        "k": 64,
+        "max_contributions": 3,
+    }
     assert read(version_1) == 9 * 64 / (2 * Fraction("4.5") ** 2)
 
 
@@ -183,7 +195,7 @@ class Scripted:
 
 
 def test_noisy_counts_are_cut_and_rounded_down_and_what_was_lowered_is_rounded_up() -> None:
-    """The shared draw comes first, is added to each count and subtracted from what was lowered, whose own draw is next."""
+    """The shared draw is added to each count and subtracted from what was lowered, which gets the first own draw."""
     sketch = CompactSketch(4, {"d": 9, "a": 10, "c": 2**80, "b": 9}, lowered=5)
     draws = [2], [3, -3, 5, -3, 6]
     found = CALIBRATED.release(sketch, gaussian(Scripted(*draws)))
@@ -232,7 +244,9 @@ def broken(bound: NoiseBound, sketch: CompactSketch, released: Released) -> bool
 def test_errors_pass_their_bound_no_more_often_than_beta() -> None:
     """And pass a smaller bound far more often. Some counters are tall, some are near the threshold."""
     mechanism = gshm.calibrate(20, cost("1", "1e-3"))
-    sketch = CompactSketch(20, {f"key {number}": mechanism.threshold + 20 * (number % 5) - 5 for number in range(20)}, 40)
+    sketch = CompactSketch(
+        20, {f"key {number}": mechanism.threshold + 20 * (number % 5) - 5 for number in range(20)}, 40
+    )
     noise = gaussian(Seeded(Gaussian, 5))
     coarser = replace(mechanism, lattice=16)
     released = [coarser.release(sketch, noise) for _ in range(4000)]

@@ -151,7 +151,9 @@ def enumerated(mechanism: Gshm, sketch: CompactSketch, reach: int) -> dict[objec
     found: defaultdict[object, float] = defaultdict(float)
     scales = [mechanism.shared * mechanism.lattice, *[mechanism.own * mechanism.lattice] * (mechanism.k + 1)]
     ranges = [range(-reach, reach + 1) for _ in scales]
-    weights = [Gaussian(scale).probability(np.array(values, float)) for scale, values in zip(scales, ranges, strict=True)]
+    weights = [
+        Gaussian(scale).probability(np.array(values, float)) for scale, values in zip(scales, ranges, strict=True)
+    ]
     for vector in product(*ranges):
         released = mechanism.release(sketch, gaussian(served(vector)))
         weight = math.prod(float(law[draw + reach]) for law, draw in zip(weights, vector, strict=True))
