@@ -97,6 +97,8 @@ class MechanismParametersOut(Sparse):
     noise: str = Field(description="The law of each draw", examples=["discrete-laplace"])
     scale: str | SkipJsonSchema[None] = Field(None, description="Of each Laplace draw, in counts", examples=["2"])
     sigma: str | SkipJsonSchema[None] = Field(None, description="Of each Gaussian draw, in counts")
+    shared_sigma: str | SkipJsonSchema[None] = Field(None, description="Of the Gaussian draw that all counts share")
+    own_sigma: str | SkipJsonSchema[None] = Field(None, description="Of each count's own Gaussian draw")
     lattice: int | SkipJsonSchema[None] = Field(None, description="Gaussian draws are multiples of 1/lattice")
     threshold: int = Field(description="The smallest noisy count that is reported", examples=[33])
     k: int = Field(description="Counters of the sketch", examples=[1024])
