@@ -16,7 +16,7 @@ from uuid import uuid4
 from sqlalchemy.orm import Session
 
 from app.core.guarantee import sentence
-from app.core.histogram import ErrorBound, Interval, Snapshot, bars, within_bytes
+from app.core.histogram import ErrorBound, Interval, Released, Snapshot, bars, within_bytes
 from app.core.ledger.account import Account, exhausted, payments, require_currency
 from app.core.ledger.budget import decimal_text
 from app.core.noise.samplers import Noise
@@ -169,7 +169,7 @@ def _release(
         raise _NotCovered(accounts, offer)
     output = prepared.add_noise(session, sketch)
     counts, left_out = within_bytes(output.histogram.counts, most_bytes)
-    bound = _error_bound(offer, output.histogram.sketch_error, left_out)
+    bound = _error_bound(offer, output.histogram, left_out)
     snapshot = _snapshot(sketch, terms, offer, accounts, now)
     released = replace(
         snapshot, error_bound=bound, total=_interval(offer, output.total), truncated=left_out is not None
@@ -209,12 +209,14 @@ def _interval(offer: Offer, total: int | None) -> Interval | None:
 _UNKNOWN = "An earlier version counted the first events of this sketch, and did not note by how much it may be too low."
 
 
-def _error_bound(offer: Offer, sketch_error: int | None, left_out: int | None) -> ErrorBound:
+def _error_bound(offer: Offer, released: Released, left_out: int | None) -> ErrorBound:
     """The bound of this release. `left_out` is the largest count for which there was no room, if there was one.
 
     A key that was left out is not listed either, and its true count may reach the upper end of that largest count.
     """
     noise = offer.noise_bound
+    unlisted = noise.unlisted + released.reduction
     if left_out is not None:
-        noise = replace(noise, unlisted=max(noise.unlisted, left_out + noise.above))
-    return noise.with_sketch(sketch_error, "" if sketch_error is not None else _UNKNOWN)
+        unlisted = max(unlisted, left_out + noise.above)
+    reason = "" if released.sketch_error is not None else _UNKNOWN
+    return replace(noise, unlisted=unlisted).with_sketch(released.sketch_error, reason)
