@@ -14,7 +14,6 @@ def question(
     m: int = 1,
     sources: int = 1,
     beta: float = 0.05,
-    events: int | None = None,
 ) -> Question:
     return Question(
         family=family,
@@ -24,5 +23,4 @@ def question(
         universe_size=size,
         cost=Cost.charged(epsilon=epsilon, delta=delta),
         beta=beta,
-        expected_events=events,
     )

@@ -269,12 +269,10 @@ def test_refusals_have_the_status_that_the_service_gives() -> None:
 
 def test_the_example_snapshot_has_the_true_parameters() -> None:
     calibrated = pmg.calibrate(1024, Cost.charged(epsilon="0.5", delta="1e-6"))
-    bound = calibrated.error_bound(0.05, 2000)
+    bound = calibrated.noise_bound(0.05)
     (shown,) = document("docs/tutorial.md").blocks("json")
     assert f'"threshold": {calibrated.threshold}' in shown
-    assert (
-        f'"noise_low": {bound.noise_low}, "noise_high": {bound.noise_high}, "sketch_low": {bound.sketch_low}' in shown
-    )
+    assert f'"below": {bound.below}, "above": {bound.above}, "sketch": ' in shown
 
 
 def test_the_figures_in_the_text_are_true() -> None:
@@ -288,7 +286,6 @@ def test_the_figures_in_the_text_are_true() -> None:
         universe_size=None,
         cost=Cost.charged(epsilon="1", delta="1e-6"),
         beta=0.05,
-        expected_events=None,
     )
     compared = compare(question, 5)
     assert compared is not None

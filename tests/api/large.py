@@ -17,7 +17,7 @@ SNAPSHOT = Snapshot(
     delta="1e-6",
     beta="0.05",
     parameters={"noise": "discrete-laplace", "scale": "2", "threshold": 40, "k": 1024},
-    error_bound=ErrorBound(noise_low=54, noise_high=22, sketch_low=1),
+    error_bound=ErrorBound(below=22, above=22, sketch=1, unlisted=55),
     guarantee="Protects somebody.",
     charged=[{"ledger": "views", "epsilon": "0.5", "delta": "1e-6"}],
     remaining=[{"ledger": "views", "epsilon": "0.5", "delta": "9e-6"}],

@@ -19,7 +19,7 @@ _SNAPSHOT = Snapshot(
     delta="1e-6",
     beta="0.05",
     parameters={"threshold": 40},
-    error_bound=ErrorBound(noise_low=54, noise_high=22, sketch_low=1),
+    error_bound=ErrorBound(below=22, above=22, sketch=1, unlisted=55),
     charged=[],
     remaining=[],
 )

@@ -119,7 +119,6 @@ def test_no_mechanism_rounds_in_the_default_context(
         universe_size=universe_size,
         cost=Cost.charged(epsilon=epsilon, delta=delta),
         beta=0.05,
-        expected_events=None,
     )
     assert offers(question)
 
