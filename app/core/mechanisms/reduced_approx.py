@@ -22,7 +22,6 @@ from app.core.noise.tails import (
     draw_bound,
     draw_tail,
     lowest_threshold,
-    product_above,
     some_draw_tail,
 )
 from app.core.reduced import Reduced, laplace_high, laplace_low
@@ -94,8 +93,9 @@ def calibrate(k: int, max_contributions: int, sources: int, cost: Cost) -> Reduc
     """The lowest threshold, in whole counts, that this cost allows. δ must be above 0."""
     distance = sensitivity(k, max_contributions, sources)
     scale = laplace_scale(cost.epsilon / distance)
-    amplified = Fraction(_amplification(k, sources, cost))
-    most = min(cost.delta / amplified, cost.epsilon / (1 + cost.epsilon))  # of q: A·q ≤ δ and q/(1 − q) ≤ ε
+    rising, all_moves = (_amplified(cost.epsilon, share) for share in (Fraction(k, distance) * max_contributions, 1))
+    falling = cost.epsilon / (1 + cost.epsilon)  # of q: then a counter that falls costs no δ
+    most = max(min(cost.delta / rising, falling), cost.delta / all_moves)
     threshold = lowest_threshold(
         lambda t: draw_tail(scale, t * (k + 1) - distance), most, start=math.ceil(distance / (k + 1))
     )
@@ -109,17 +109,13 @@ def calibrate(k: int, max_contributions: int, sources: int, cost: Cost) -> Reduc
     )
 
 
-def _amplification(k: int, sources: int, cost: Cost) -> Decimal:
-    """A = max over 0 ≤ s ≤ r of s·e^(ε(r−s)), r = k/(2k+1) or k/2k; rounded outward.
-
-    It is r up to ε = 1/r, then e^(εr−1)/ε at s = 1/ε.
-    """
-    share = Fraction(k, sensitivity(k, 1, sources))
-    if cost.epsilon * share <= 1:
-        return product_above(share.numerator, CONTEXT.divide(Decimal(1), Decimal(share.denominator)))
+def _amplified(epsilon: Fraction, share: Fraction | int) -> Fraction:
+    """A = max over 0 ≤ s ≤ r of s·e^(ε(r−s)): r up to ε = 1/r, then e^(εr−1)/ε at s = 1/ε; rounded outward."""
+    exponent = epsilon * share - 1
+    if exponent <= 0:
+        return Fraction(share)
     with localcontext(CONTEXT):
-        exponent = Decimal((cost.epsilon * share - 1).numerator) / (cost.epsilon * share - 1).denominator
-        return exponent.exp() * cost.epsilon.denominator / cost.epsilon.numerator * OUTWARD
+        return Fraction((Decimal(exponent.numerator) / exponent.denominator).exp() * OUTWARD) / epsilon
 
 
 MECHANISM: Mechanism[StreamSketch | SummedSketch] = Mechanism(
