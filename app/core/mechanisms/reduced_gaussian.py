@@ -78,21 +78,28 @@ class ReducedGaussian(Reduced):
         }
 
     def noise_bound(self, beta: float) -> NoiseBound:
-        """Half of β for draws that are too high, half for too low ones; one part in a thousand of that for n alone."""
-        keys, half = self.k * self.sources, beta / 2
-        low = self._reach(keys, beside(self.sources), half)
-        high = self._reach(keys, 2, half * 0.999)
-        alone = self._reach(1, 1, half * 0.001) - self.threshold * self.lattice + 1  # a key without a reduced counter
-        return self.bound(low=low, high=max(high, alone))
+        """Half of β for draws that are too high, half for draws that are too low; by the union bound over all keys."""
+        keys, half, cut = self.k * self.sources, beta / 2, self.threshold * self.lattice
+
+        def is_high(b: int) -> bool:
+            """Too rarely ζ_x + ζ_Σ > b for some key, or ζ_x > b while ζ_Σ < 0; with several sources ζ_x > b."""
+            alone = self._exceeds(1, b)
+            return keys * (alone if self.sources > 1 else self._exceeds(2, b) + alone / 2) <= half
+
+        def is_low(b: int) -> bool:
+            """Too rarely −ζ_x − ζ_n > b for some key, or −ζ_n > b + cut − 1, which a key without a counter needs."""
+            return keys * self._exceeds(2, b) + self._exceeds(1, b + cut - 1) <= half
+
+        return self.bound(low=smallest(is_high, start=0), high=smallest(is_low, start=0))
 
     def smallest_likely_count(self, beta: float) -> int:
         """The smallest count in the sketch that is reported with probability 1 − β."""
-        return self.threshold + -(-self._reach(1, 1, beta) // self.lattice) + 1  # 1: the sketch part is rounded down
+        noise = smallest(lambda b: self._exceeds(1, b) <= beta, start=0)
+        return self.threshold + -(-noise // self.lattice) + 1  # 1: the sketch part is rounded down
 
-    def _reach(self, keys: int, draws: int, beta: float) -> int:
-        """The smallest b, in steps, for which so many draws together exceed b for some key with at most β."""
-        tail = beta / keys / _SAFETY
-        return smallest(lambda b: math.exp(log_tail(self.scale, draws, b + 1)) <= tail, start=0)
+    def _exceeds(self, draws: int, bound: int) -> float:
+        """At least Pr[so many draws together exceed a bound]."""
+        return math.exp(log_tail(self.scale, draws, bound + 1)) * _SAFETY
 
 
 def log_tail(scale: float, draws: int, steps: int) -> float:
