@@ -1,9 +1,10 @@
 """The error bounds that go out with a release hold as often as they say, for every family and mechanism.
 
 `thm:final_theorem`, `lem:pure-dp-postprocessing-error`, `lem:user-level-merge-error` and `thm:user-level`, each with
-the noise and the threshold that are really used, and with the sketch's own error as it was released. A release may break its bound with probability β. Then more than
-`most_failures` of them do so with probability `law.FALSE_ALARM`: of the `RUNS` seeded streams, whose noise has the
-right law and comes from a seeded generator, and of the fewer ones with the operating system's noise.
+the noise and the threshold that are really used, and with the sketch's own error as it was released. A release may
+break its bound with probability β. Then more than `most_failures` of them do so with probability `law.FALSE_ALARM`: of
+the `RUNS` seeded streams, whose noise has the right law and comes from a seeded generator, and of the fewer ones with
+the operating system's noise.
 """
 
 import random
