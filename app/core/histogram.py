@@ -29,9 +29,9 @@ class NoiseBound:
     above: int
     unlisted: int
 
-    def with_sketch(self, error: int | None, reason: str = "") -> "ErrorBound":
+    def with_sketch(self, error: int | None, reason: str = "", *, reduction: int = 0) -> "ErrorBound":
         """The bound of a release whose sketch is so much too low itself; `reason` says why that is not known."""
-        unlisted = None if error is None else max(0, error + self.unlisted)
+        unlisted = None if error is None else max(0, error + self.unlisted + reduction)
         return ErrorBound(self.below, self.above, error, unlisted, reason)
 
 

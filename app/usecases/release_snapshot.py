@@ -214,9 +214,8 @@ def _error_bound(offer: Offer, released: Released, left_out: int | None) -> Erro
 
     A key that was left out is not listed either, and its true count may reach the upper end of that largest count.
     """
-    noise = offer.noise_bound
-    unlisted = noise.unlisted + released.reduction
+    noise, reduction = offer.noise_bound, released.reduction
     if left_out is not None:
-        unlisted = max(unlisted, left_out + noise.above)
+        noise = replace(noise, unlisted=max(noise.unlisted, left_out + noise.above - reduction))
     reason = "" if released.sketch_error is not None else _UNKNOWN
-    return replace(noise, unlisted=unlisted).with_sketch(released.sketch_error, reason)
+    return noise.with_sketch(released.sketch_error, reason, reduction=reduction)
