@@ -8,7 +8,8 @@ from sqlalchemy.orm import Session
 
 from app.core.guarantee import with_exception
 from app.core.histogram import Bar, Snapshot
-from app.core.ledger.basis import snapshot_digest
+from app.core.ledger.basis import HashedBar, snapshot_digest
+from app.core.selection import ranked
 from app.store import bars
 from app.store.dialects import moment
 from app.store.tables import SketchRow, SnapshotRow
@@ -19,8 +20,10 @@ def add(session: Session, snapshot: Snapshot, listed: Sequence[Bar], sketch_id: 
     row = SnapshotRow(id=snapshot.id, sketch_id=sketch_id, created_at=snapshot.created_at, document=snapshot.document())
     session.add(row)
     session.flush()
-    bars.add(session, list(bars.rows(snapshot.id, listed)))
-    return _digest(row, snapshot.sketch, listed)
+    by_count = ranked(listed)
+    bars.add(session, list(bars.rows(snapshot.id, by_count)))
+    hashed = ((bar.key, bar.count, bar.low, bar.high, rank) for bar, rank in by_count)
+    return _digest(row, snapshot.sketch, hashed)
 
 
 def read_digest(session: Session, snapshot_id: str) -> str | None:
@@ -30,14 +33,12 @@ def read_digest(session: Session, snapshot_id: str) -> str | None:
     if found is None:
         return None
     row, sketch = found
-    numbers = bars.numbers(session, snapshot_id)
-    return _digest(row, sketch, (bar for number in numbers for bar in bars.read(session, snapshot_id, number)))
+    return _digest(row, sketch, bars.read_hashed(session, snapshot_id))
 
 
-def _digest(row: SnapshotRow, sketch: str, listed: Iterable[Bar]) -> str:
-    values = ((bar.key, bar.count, bar.low, bar.high) for bar in listed)
+def _digest(row: SnapshotRow, sketch: str, hashed: Iterable[HashedBar]) -> str:
     return snapshot_digest(
-        snapshot=row.id, sketch=sketch, created_at=moment(row.created_at), document=row.document, bars=values
+        snapshot=row.id, sketch=sketch, created_at=moment(row.created_at), document=row.document, bars=hashed
     )
 
 

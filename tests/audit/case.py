@@ -105,7 +105,8 @@ def converted(cost: Cost, epsilon: float) -> int:
     """The units of δ that go with ε, by the best of many orders (Canonne, Kamath & Steinke 2020), rounded up."""
     orders = 1 + np.geomspace(1e-3, 1e3, 10_000)
     logs = (orders - 1) * (orders * float(cost.rho) - epsilon) + orders * np.log1p(-1 / orders) - np.log(orders - 1)
-    return cost.delta_units + int(math.ceil(math.exp(float(logs.min())) * 10**DELTA_DIGITS))
+    added: int = math.ceil(math.exp(float(logs.min())) * 10**DELTA_DIGITS)
+    return cost.delta_units + added
 
 
 def standard(neighbours: str, pair: tuple[StandardSketch, StandardSketch], *, epsilon: str, delta: str) -> Case:
