@@ -1,8 +1,9 @@
 """Release reduced counters with a threshold, (ε, δ), no universe needed.
 
 The reduced sketch of `alg:MG-pure-DP`, one or several added up; sensitivity from
-`lem:pure-dp-postprocessing-sensitivity`, m contributions by `lem:group-privacy`. Small counters are rounded at random,
-after Algorithm 9 of the ALP paper that sec:pure cites; the threshold is lower than the one given there. Proof note:
+`lem:pure-dp-postprocessing-sensitivity`, m contributions by as many steps of one. The number of events, and Σc of a
+single stream, are released beside the counters under the same noise. Small counters are rounded at random, after
+Algorithm 9 of the ALP paper that sec:pure cites; the threshold is lower than the one given there. Proof note:
 reduced_approx.md
 """
 

@@ -1,8 +1,9 @@
 """Release reduced counters with noise on every key of a declared universe: pure ε, no δ.
 
 The reduced sketch of `alg:MG-pure-DP`, one or several added up; sensitivity from
-`lem:pure-dp-postprocessing-sensitivity`, m contributions by `lem:pure-dp-user-level`. Keys are never drawn one by one
-(`everywhere.py`), so the universe may have 2^63 of them. Proof note: reduced_pure.md
+`lem:pure-dp-postprocessing-sensitivity`, m contributions by `lem:pure-dp-user-level`. The number of events, and Σc of a
+single stream, are released beside the counters under the same noise. Keys are never drawn one by one (`everywhere.py`),
+so the universe may have 2^63 of them. Proof note: reduced_pure.md
 """
 
 from dataclasses import dataclass
