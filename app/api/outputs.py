@@ -103,6 +103,7 @@ class MechanismParametersOut(Sparse):
     threshold: int = Field(description="The smallest noisy count that is reported", examples=[33])
     k: int = Field(description="Counters of the sketch", examples=[1024])
     max_contributions: int | SkipJsonSchema[None] = Field(None, description="Events per person", examples=[1])
+    sources: int | SkipJsonSchema[None] = Field(None, description="Streams whose reduced counters were added up")
     universe_size: int | SkipJsonSchema[None] = Field(None, description="Keys that got noise, stored or not")
     total_noise: str | SkipJsonSchema[None] = Field(None, description="The law of the draw on the total")
     total_scale: str | SkipJsonSchema[None] = Field(None, description="Its scale, or its σ where it is Gaussian")

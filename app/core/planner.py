@@ -113,11 +113,13 @@ def _error_at_equal_price(found: list[Offer], question: Question) -> Any:
 
     All offers at one ε, or at one ρ, cost the same where ε, or ρ, is counted. At one ε Gaussian noise costs less ρ than
     Laplace noise: ledgers that count ρ are offered each at the ρ of the cheapest, to compare them.
+
+    Reduced counters come last where others are offered: what they miss besides, up to n/(k+1), is in no bound of noise.
     """
 
-    def error(offer: Offer) -> tuple[int, int]:
+    def error(offer: Offer) -> tuple[bool, int, int]:
         bound = offer.noise_bound
-        return bound.unlisted, bound.below + bound.above
+        return offer.by.reduces, bound.unlisted, bound.below + bound.above
 
     if not question.paid_in_rho or question.cost.rho_units or len(found) == 1:
         return error
