@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from app.core import planner
 from app.core.histogram import Released
 from app.core.ledger.budget import Cost
@@ -55,11 +57,15 @@ def planned(
     *,
     epsilon: str,
     delta: str,
+    rho: str | None = None,
     max_contributions: int = 1,
     universe: Universe | None = None,
     draws: int = DRAWS,
 ) -> Case:
-    """As the service does it: the planner calibrates the named mechanism, and releases with it."""
+    """As the service does it: the planner calibrates the named mechanism, and releases with it.
+
+    What is charged in ρ is claimed at ε, with the δ that goes with it.
+    """
     longer, _ = pair
     question = Question(
         family=FAMILIES[type(longer)],
@@ -67,7 +73,7 @@ def planned(
         max_contributions=max_contributions,
         sources=longer.sources if isinstance(longer, SummedSketch) else 1,
         universe_size=None if universe is None else universe.size,
-        cost=Cost.charged(epsilon=epsilon, delta=delta),
+        cost=Cost.charged_in_rho(rho=rho, delta=delta) if rho else Cost.charged(epsilon=epsilon, delta=delta),
         beta=_BETA,
     )
     offer = planner.choose(question, mechanism)
@@ -84,13 +90,24 @@ def planned(
     return Case(
         mechanism=mechanism,
         neighbours=f"k = {longer.k}: {neighbours}",
-        cost=offer.cost,
+        cost=converted(offer.cost, epsilon) if rho else offer.cost,
         calibrated=offer.calibrated,
         release_with=release_with,
         pair=pair,
         universe=universe,
         draws=draws,
     )
+
+
+def converted(cost: Cost, epsilon: str) -> Cost:
+    """An (ε, δ) at which all is private that is δ₀-approximately ρ-zCDP (Canonne, Kamath & Steinke).
+
+    δ = δ₀ + exp((α − 1)(αρ − ε))·(1 − 1/α)^α/(α − 1) for any α > 1; the best of some is taken.
+    """
+    alpha = 1 + np.geomspace(1e-3, 1e3, 2000)
+    exponent = (alpha - 1) * (alpha * float(cost.rho) - float(epsilon)) + alpha * np.log1p(-1 / alpha)
+    delta = float(np.exp(np.min(exponent - np.log(alpha - 1))))
+    return Cost.charged(epsilon=epsilon, delta=str(delta + float(cost.delta)))
 
 
 def standard(neighbours: str, pair: tuple[StandardSketch, StandardSketch], *, epsilon: str, delta: str) -> Case:

@@ -99,8 +99,10 @@ class Laws:
     def _law_of_counts(self, side: Side) -> Array:
         """Summed over η: a matrix product over the last key."""
         if not side.common:
-            return self.law(side, (), self.shared).sum(axis=0)
-        return self.law(side, side.common[:-1], self.shared).T @ self._key(side.common[-1], self.shared)
+            alone: Array = self.law(side, (), self.shared).sum(axis=0)
+            return alone
+        found: Array = self.law(side, side.common[:-1], self.shared).T @ self._key(side.common[-1], self.shared)
+        return found
 
 
 def excess(epsilon: float, p: Array, q: Array) -> float:
