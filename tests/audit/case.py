@@ -1,5 +1,6 @@
 """A case of the audit: neighbours, and the calibrated mechanism that is to hide which of them it was given."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 
 from app.core import planner
 from app.core.histogram import Released
-from app.core.ledger.budget import Cost
+from app.core.ledger.budget import DELTA_DIGITS, Cost
 from app.core.mechanism import FAMILIES, Calibrated
 from app.core.mechanisms import pmg
 from app.core.mechanisms.pmg import StandardPmg
@@ -34,7 +35,7 @@ class Case:
 
     mechanism: str
     neighbours: str
-    cost: Cost  # what is charged, and so what is claimed
+    cost: Cost  # what is charged, and so what is claimed; of a cost in ρ, an (ε, δ) that follows from it
     calibrated: Calibrated[Any]
     release_with: Callable[[Calibrated[Any]], Release]
     pair: Pair
@@ -64,16 +65,17 @@ def planned(
 ) -> Case:
     """As the service does it: the planner calibrates the named mechanism, and releases with it.
 
-    What is charged in ρ is claimed at ε, with the δ that goes with it.
+    With ρ, that and δ are the price, and the claim is what follows from them at ε.
     """
     longer, _ = pair
+    in_epsilon = Cost.charged(epsilon=epsilon, delta=delta)
     question = Question(
         family=FAMILIES[type(longer)],
         k=longer.k,
         max_contributions=max_contributions,
         sources=longer.sources if isinstance(longer, SummedSketch) else 1,
         universe_size=None if universe is None else universe.size,
-        cost=Cost.charged_in_rho(rho=rho, delta=delta) if rho else Cost.charged(epsilon=epsilon, delta=delta),
+        cost=in_epsilon if rho is None else Cost.charged_in_rho(rho=rho, delta=delta),
         beta=_BETA,
     )
     offer = planner.choose(question, mechanism)
@@ -90,7 +92,7 @@ def planned(
     return Case(
         mechanism=mechanism,
         neighbours=f"k = {longer.k}: {neighbours}",
-        cost=converted(offer.cost, epsilon) if rho else offer.cost,
+        cost=offer.cost if rho is None else replace(in_epsilon, delta_units=converted(offer.cost, float(epsilon))),
         calibrated=offer.calibrated,
         release_with=release_with,
         pair=pair,
@@ -99,15 +101,12 @@ def planned(
     )
 
 
-def converted(cost: Cost, epsilon: str) -> Cost:
-    """An (ε, δ) at which all is private that is δ₀-approximately ρ-zCDP (Canonne, Kamath & Steinke).
-
-    δ = δ₀ + exp((α − 1)(αρ − ε))·(1 − 1/α)^α/(α − 1) for any α > 1; the best of some is taken.
-    """
-    alpha = 1 + np.geomspace(1e-3, 1e3, 2000)
-    exponent = (alpha - 1) * (alpha * float(cost.rho) - float(epsilon)) + alpha * np.log1p(-1 / alpha)
-    delta = float(np.exp(np.min(exponent - np.log(alpha - 1))))
-    return Cost.charged(epsilon=epsilon, delta=str(delta + float(cost.delta)))
+def converted(cost: Cost, epsilon: float) -> int:
+    """The units of δ that go with ε, by the best of many orders (Canonne, Kamath & Steinke 2020), rounded up."""
+    orders = 1 + np.geomspace(1e-3, 1e3, 10_000)
+    logs = (orders - 1) * (orders * float(cost.rho) - epsilon) + orders * np.log1p(-1 / orders) - np.log(orders - 1)
+    added: int = math.ceil(math.exp(float(logs.min())) * 10**DELTA_DIGITS)
+    return cost.delta_units + added
 
 
 def standard(neighbours: str, pair: tuple[StandardSketch, StandardSketch], *, epsilon: str, delta: str) -> Case:
