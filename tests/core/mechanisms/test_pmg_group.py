@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from fractions import Fraction
 
 import pytest
 
@@ -94,6 +95,6 @@ def test_the_threshold_is_the_lowest_that_the_proof_allows(k: int, m: int) -> No
 
     def needed(threshold: int) -> float:
         cells = laplace_cells(calibrated.scale)
-        return max(cells.own_key_tail(threshold - m, u, w - 1) for u, w in raised_and_keys(m, k))
+        return max(cells.own_key_tail(Fraction(threshold - m), u, w - 1) for u, w in raised_and_keys(m, k))
 
     assert needed(calibrated.threshold) <= 1e-6 < needed(calibrated.threshold - 1)
