@@ -33,7 +33,7 @@ class ChargeOut(CostOut):
     rho: str | SkipJsonSchema[None] = Field(None, description="What a `zcdp` ledger counted", examples=["0.125"])
 
 
-class ErrorBoundOut(Sparse):
+class ErrorBoundOut(BaseModel):
     """With probability 1 − β, for every key at once: a listed key has a true count from `count − below` to
     `count + above + sketch`, and a key that is not listed one of at most `unlisted`."""
 
@@ -45,7 +45,7 @@ class ErrorBoundOut(Sparse):
         examples=[43],
     )
     unlisted: int | None = Field(description="Noise, threshold and sketch together; null as `sketch` is", examples=[94])
-    reason: str | SkipJsonSchema[None] = Field(None, description="Why `sketch` and `unlisted` are not known")
+    reason: str = Field(description="Why the last two are not known; empty where they are", examples=[""])
 
     @classmethod
     def of(cls, bound: ErrorBound) -> "ErrorBoundOut":
@@ -56,12 +56,13 @@ class ErrorBoundOut(Sparse):
 class TotalOut(BaseModel):
     """How many events, or people, there are: with noise, and where the true number lies."""
 
+    unit: str = Field(description="`event` or `user`: what is counted", examples=["event"])
     count: int = Field(examples=[10_021])
     low: int = Field(examples=[9_713])
     high: int = Field(examples=[10_329])
 
 
-class OfferOut(Sparse):
+class OfferOut(BaseModel):
     """What one mechanism would give, from public parameters alone."""
 
     mechanism: str = Field(examples=[EXAMPLE.name])
@@ -73,8 +74,8 @@ class OfferOut(Sparse):
         "expected_events, before the sketch's own error",
         examples=[136],
     )
-    total_within: int | SkipJsonSchema[None] = Field(
-        None, description="How far off the total may be, where it is asked for", examples=[300]
+    total_within: int | None = Field(
+        description="How far off the total may be; null where it is not asked for", examples=[None]
     )
     charge: CostOut = Field(description="What the ledger would pay")
     releases_remaining: int | None = Field(
@@ -129,6 +130,9 @@ class PlanOut(Sparse):
     comparison: ComparisonOut | SkipJsonSchema[None] = Field(
         None, description="Of both units, where no sketch has settled on one"
     )
+    larger_k: str | SkipJsonSchema[None] = Field(
+        None, description="Says that twice as many counters would raise no threshold, where that is so"
+    )
 
     @classmethod
     def of(cls, plan: Plan, events: int | None) -> "PlanOut":
@@ -136,7 +140,13 @@ class PlanOut(Sparse):
         mechanisms = [OfferOut.of(*offer, events) for offer in plan.offers]
         in_rho = OfferOut.of(plan.in_rho, None, events) if plan.in_rho else None
         comparison = ComparisonOut.of(plan.comparison) if plan.comparison else None
-        return cls(recommended=mechanisms[0].mechanism, mechanisms=mechanisms, in_rho=in_rho, comparison=comparison)
+        return cls(
+            recommended=mechanisms[0].mechanism,
+            mechanisms=mechanisms,
+            in_rho=in_rho,
+            comparison=comparison,
+            larger_k=plan.larger_k,
+        )
 
 
 class BarOut(BaseModel):
@@ -146,6 +156,16 @@ class BarOut(BaseModel):
     count: int = Field(description="With noise", examples=[1043])
     low: int = Field(examples=[1021])
     high: int | None = Field(description="null where the sketch's own error is not known", examples=[1105])
+    share: float | SkipJsonSchema[None] = Field(None, description="In percent of the total, where that was released")
+
+
+class OtherOut(BaseModel):
+    """The events of all keys that are not in this answer: the total minus what is shown."""
+
+    count: int = Field(examples=[812])
+    low: int = Field(examples=[240])
+    high: int = Field(examples=[1399])
+    share: float | None = Field(description="In percent of the total", examples=[8.1])
 
 
 class SnapshotSummaryOut(Sparse):
@@ -194,6 +214,9 @@ class SnapshotOut(SnapshotSummaryOut):
     """A release. It is written down piece by piece (`rendering.py`); this is what comes of it."""
 
     histogram: list[BarOut] = Field(description="The largest counts first, of equal counts the smaller key; or `order`")
+    other: OtherOut | SkipJsonSchema[None] = Field(
+        None, description="Where the total was released, and events are counted. In CSV it is a row without a key"
+    )
     unlisted: list[UnlistedOut] | SkipJsonSchema[None] = Field(
         None, description="With `key` alone: those of the named keys that are not in the histogram, in key order"
     )

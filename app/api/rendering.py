@@ -5,16 +5,17 @@ Bars are read from the database, rendered and sent piece by piece, because there
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
+from typing import Any
 
 from fastapi import Request, Response
 from pydantic_core import to_json
 
 from app.api.picture import MOST_BARS, svg
 from app.api.release_outputs import SnapshotSummaryOut
-from app.core.histogram import Bar, Snapshot
+from app.core.histogram import Bar, Interval, Rest, Snapshot, TotalCount
 from app.core.selection import Selection
 from app.refusals import NotAcceptable
 from app.server.answers import Answer, Pieces, Readers
@@ -24,7 +25,7 @@ from app.usecases.read_bars import read_bars
 JSON = "application/json"
 TRUNCATED = "X-Histogram-Truncated"  # for those who read no JSON
 
-_FORM = 3  # counts up when the same release is written down differently: it is part of the ETag
+_FORM = 4  # counts up when the same release is written down differently: it is part of the ETag
 _PIECE_BYTES = 64 * 1024
 _RUN_BY_SPREADSHEETS = re.compile("[=+\\-@\t\r\n＝＋－＠']")  # at the beginning; or that look as if we had changed them
 _QUOTED = re.compile('[",;\t\r\n]')  # the semicolon and the tab, because spreadsheets may take them for separators
@@ -34,13 +35,17 @@ Bars = Iterable[Sequence[Bar]]
 
 def _json(snapshot: Snapshot, wanted: Selection, bars: Bars) -> Iterator[bytes]:
     yield SnapshotSummaryOut.of(snapshot).model_dump_json().removesuffix("}").encode() + b',"histogram":['
-    separator, unlisted = b"", set(wanted.keys)
+    separator, unlisted, total, rest = b"", set(wanted.keys), snapshot.total, Rest(snapshot.total)
     for some in bars:
         if some:
-            yield separator + to_json(some)[1:-1]
+            yield separator + to_json(some if total is None else [_with_share(bar, total) for bar in some])[1:-1]
             separator = b","
             unlisted.difference_update(bar.key for bar in some)
+            rest.take(some)
     yield b"]"
+    other = rest.interval()
+    if total is not None and other is not None:
+        yield b',"other":' + to_json(_with_share(other, total))
     if wanted.keys:
         at_most = snapshot.error_bound.unlisted
         yield b',"unlisted":' + to_json([{"key": key, "at_most": at_most} for key in sorted(unlisted)])
@@ -48,16 +53,31 @@ def _json(snapshot: Snapshot, wanted: Selection, bars: Bars) -> Iterator[bytes]:
 
 
 def _csv(snapshot: Snapshot, wanted: Selection, bars: Bars) -> Iterator[bytes]:
-    yield b"key,count,low,high\r\n"
+    total, rest = snapshot.total, Rest(snapshot.total)
+    yield b"key,count,low,high\r\n" if total is None else b"key,count,low,high,share\r\n"
     unlisted = set(wanted.keys)
     for some in bars:
-        yield "".join(_line(bar.key, bar.count, bar.low, bar.high) for bar in some).encode()
+        rows = (_line(bar.key, bar.count, bar.low, bar.high, *_shares(total, bar.count)) for bar in some)
+        yield "".join(rows).encode()
         unlisted.difference_update(bar.key for bar in some)
+        rest.take(some)
     at_most = snapshot.error_bound.unlisted
-    yield "".join(_line(key, None, 0, at_most) for key in sorted(unlisted)).encode()
+    yield "".join(_line(key, None, 0, at_most, *_shares(total, None)) for key in sorted(unlisted)).encode()
+    other = rest.interval()
+    if other is not None:  # in a row without a key, since "other" may be a key
+        yield _line("", other.count, other.low, other.high, *_shares(total, other.count)).encode()
 
 
-def _line(key: str, *numbers: int | None) -> str:
+def _with_share(bar: Bar | Interval, total: TotalCount) -> dict[str, Any]:
+    return {**asdict(bar), "share": total.share(bar.count)}
+
+
+def _shares(total: TotalCount | None, count: int | None) -> list[float | None]:
+    """The cell with a share, where the table has one."""
+    return [] if total is None else [None if count is None else total.share(count)]
+
+
+def _line(key: str, *numbers: float | None) -> str:
     return ",".join([_cell(key), *("" if number is None else str(number) for number in numbers)]) + "\r\n"
 
 

@@ -16,10 +16,11 @@ from uuid import uuid4
 from sqlalchemy.orm import Session
 
 from app.core.guarantee import sentence
-from app.core.histogram import ErrorBound, Interval, Snapshot, bars, within_bytes
+from app.core.histogram import ErrorBound, Released, Snapshot, TotalCount, bars, within_bytes
 from app.core.ledger.account import Account, exhausted, payments, require_currency
 from app.core.ledger.budget import decimal_text
 from app.core.noise.samplers import Noise
+from app.core.people import Unit
 from app.core.planner import Family, Offer, Output, choose, draw_for, run
 from app.core.sketches.universe import Universe
 from app.refusals import Overloaded, UnknownSketch
@@ -169,11 +170,10 @@ def _release(
         raise _NotCovered(accounts, offer)
     output = prepared.add_noise(session, sketch)
     counts, left_out = within_bytes(output.histogram.counts, most_bytes)
-    bound = _error_bound(offer, output.histogram.sketch_error, left_out)
+    bound = _error_bound(offer, output.histogram, left_out)
     snapshot = _snapshot(sketch, terms, offer, accounts, now)
-    released = replace(
-        snapshot, error_bound=bound, total=_interval(offer, output.total), truncated=left_out is not None
-    )
+    total = _total(offer, output.total, sketch.parameters.unit)
+    released = replace(snapshot, error_bound=bound, total=total, truncated=left_out is not None)
     digest = snapshots.add(session, released, bars(counts, bound, offer.calibrated.least), sketch.id)
     basis = asdict(sketches.basis(session, sketch.id)) | {"snapshot_digest": digest}
     ledger.charge(session, payers, offer, snapshot_id=released.id, basis=basis, now=now)
@@ -202,19 +202,22 @@ def _snapshot(sketch: SketchRecord, terms: Terms, offer: Offer, accounts: Sequen
     )
 
 
-def _interval(offer: Offer, total: int | None) -> Interval | None:
-    return None if total is None or offer.total is None else offer.total.interval(total, offer.beta_of_total)
+def _total(offer: Offer, noisy: int | None, unit: Unit) -> TotalCount | None:
+    if noisy is None or offer.total is None:
+        return None
+    return TotalCount(**asdict(offer.total.interval(noisy, offer.beta_of_total)), unit=unit)
 
 
 _UNKNOWN = "An earlier version counted the first events of this sketch, and did not note by how much it may be too low."
 
 
-def _error_bound(offer: Offer, sketch_error: int | None, left_out: int | None) -> ErrorBound:
+def _error_bound(offer: Offer, released: Released, left_out: int | None) -> ErrorBound:
     """The bound of this release. `left_out` is the largest count for which there was no room, if there was one.
 
     A key that was left out is not listed either, and its true count may reach the upper end of that largest count.
     """
-    noise = offer.noise_bound
+    noise, reduction = offer.noise_bound, released.reduction
     if left_out is not None:
-        noise = replace(noise, unlisted=max(noise.unlisted, left_out + noise.above))
-    return noise.with_sketch(sketch_error, "" if sketch_error is not None else _UNKNOWN)
+        noise = replace(noise, unlisted=max(noise.unlisted, left_out + noise.above - reduction))
+    reason = "" if released.sketch_error is not None else _UNKNOWN
+    return noise.with_sketch(released.sketch_error, reason, reduction=reduction)

@@ -26,7 +26,7 @@ from tests.conftest import ADMIN_KEY, NewDatabase
 _CHOSEN = "chosen by whoever created it"
 _MADE = "made from random bits, a counter of requests or the clock, whatever the events"
 _BUDGET = "computed from budgets and costs"
-_PUBLIC = "computed from public parameters: k, ε, δ, β and the declared number of events"
+_PUBLIC = "computed from public parameters: k, ε, δ, β and a number of events that the request says"
 _REQUEST = "a function of the caller's own request"
 _FIXED = "a fixed text"
 _RELEASED = "went through the ledger"
@@ -36,7 +36,8 @@ REASONS = {
     "type": _FIXED, "title": _FIXED, "status": _FIXED, "detail": _REQUEST, "errors": _REQUEST,
     "errors.position": _REQUEST, "errors.where": _REQUEST, "errors.detail": _REQUEST,
     "requested": _REQUEST, "requested.epsilon": _REQUEST, "requested.delta": _REQUEST,
-    "largest_epsilon": _BUDGET, "blocking": _BUDGET, "rho": _BUDGET, "charged.rho": _BUDGET, "ledger.rho": _BUDGET,
+    "requested.rho": _REQUEST, "largest_epsilon": _BUDGET, "largest_rho": _BUDGET, "blocking": _BUDGET,
+    "rho": _BUDGET, "charged.rho": _BUDGET, "ledger.rho": _BUDGET,
     # lists
     "items": _FIXED, "cursor": _MADE,
     # ledgers and entries
@@ -73,24 +74,59 @@ REASONS = {
         f"comparison{part}": _PUBLIC
         for part in ("", ".event_threshold", ".user_threshold", ".turns_at", ".words")
     },
-    "recommended": _PUBLIC, "mechanisms": _PUBLIC, "releases_remaining": _BUDGET,
+    "recommended": _PUBLIC, "mechanisms": _PUBLIC, "in_rho": _PUBLIC, "releases_remaining": _BUDGET,
     "smallest_likely_count": _PUBLIC, "charge": _REQUEST, "charge.epsilon": _REQUEST, "charge.delta": _REQUEST,
     "mechanism": _PUBLIC, "theorem": _PUBLIC,
     "parameters": _PUBLIC, "parameters.noise": _PUBLIC, "parameters.scale": _PUBLIC,
     "parameters.threshold": _PUBLIC, "parameters.k": _CHOSEN, "parameters.sigma": _PUBLIC,
     "parameters.lattice": _PUBLIC, "parameters.max_contributions": _CHOSEN, "parameters.universe_size": _CHOSEN,
-    "error_bound": _PUBLIC, "error_bound.noise_high": _PUBLIC, "error_bound.sketch_low": _PUBLIC,
-    "error_bound.noise_low": f"{_PUBLIC}; where truncated, also from noisy counts, which {_RELEASED}",
+    "parameters.total_noise": _PUBLIC, "parameters.total_scale": _PUBLIC, "total_within": _PUBLIC,
+    "charge.rho": _REQUEST,
+    "error_bound": _PUBLIC, "error_bound.below": _PUBLIC, "error_bound.above": _PUBLIC, "error_bound.reason": _FIXED,
+    "error_bound.sketch": f"in a plan {_PUBLIC}; in a snapshot it {_RELEASED}",
+    "error_bound.unlisted": f"from that, and where truncated also from noisy counts, which {_RELEASED}",
+    "larger_k": _PUBLIC,
+    # advice: computed from the request and from limits of the server, whatever sketches there are
+    "release": _PUBLIC, "most_events": _PUBLIC, "meets_smallest_count": _PUBLIC, "words": _PUBLIC,
+    "accountants": _PUBLIC, "steps": _PUBLIC, "requests": _PUBLIC,
+    **{
+        f"recommended.{field}": _PUBLIC
+        for field in (
+            "k", "unit", "max_contributions", "accountant", "budget", "budget.epsilon", "budget.delta", "per_release",
+            "per_release.epsilon", "per_release.rho", "per_release.delta", "releases", "releases_that_fit", "mechanism",
+        )
+    },
+    **{
+        f"accountants.{field}": _PUBLIC
+        for field in (
+            "accountant", "smallest_likely_count", "per_release", "per_release.epsilon", "per_release.rho",
+            "per_release.delta",
+        )
+    },
+    **{
+        f"steps.{field}": _PUBLIC
+        for field in ("change", "to", "accountant", "threshold", "smallest_likely_count", "interval_width")
+    },
+    "requests.create_sketch": _PUBLIC, "requests.create_snapshot": _PUBLIC,
     # snapshots
     "id": _MADE, "sketch": _CHOSEN, "epsilon": _REQUEST, "delta": _REQUEST, "beta": _REQUEST,
     "charged": _REQUEST, "charged.ledger": _CHOSEN, "charged.epsilon": _REQUEST, "charged.delta": _REQUEST,
     "histogram": _RELEASED, "histogram.key": _RELEASED, "histogram.count": _RELEASED, "histogram.low": _RELEASED,
     "histogram.high": _RELEASED, "truncated": f"computed from keys and noisy counts, which {_RELEASED}",
+    "unlisted": _REQUEST, "unlisted.key": _REQUEST, "unlisted.at_most": _RELEASED,
+    "total.unit": _CHOSEN, "histogram.share": _RELEASED, "other": _RELEASED,
+    **{f"other.{part}": _RELEASED for part in ("count", "low", "high", "share")},
+    "total.count": _RELEASED, "total.low": _RELEASED, "total.high": _RELEASED,
     # keys
     "scopes": _CHOSEN, "sketches": _CHOSEN, "revoked_at": _MADE, "secret": _MADE,
 }  # fmt: skip
 
-_SKIPPED_LEVELS = ("items.", "mechanisms.")  # a list of things says nothing that the things do not
+_SKIPPED_LEVELS = (
+    "items.",
+    "mechanisms.",
+    "in_rho.",
+    "release.",
+)  # a list of things says nothing that the things do not
 
 
 def _fields(schema: dict[str, Any], schemas: dict[str, Any], path: str = "") -> Iterator[str]:
@@ -113,7 +149,9 @@ def _response_fields(document: dict[str, Any]) -> set[str]:
             for answer in operation["responses"].values():
                 for content in answer.get("content", {}).values():
                     found |= set(_fields(content.get("schema", {}), document["components"]["schemas"]))
-    return {field.removeprefix(_SKIPPED_LEVELS[0]).removeprefix(_SKIPPED_LEVELS[1]) for field in found}
+    for level in _SKIPPED_LEVELS:
+        found = {field.removeprefix(level) for field in found}
+    return found
 
 
 def _document(tmp_path: Path) -> dict[str, Any]:
@@ -141,7 +179,9 @@ def _visible(answer: httpx2.Response) -> Any:
     body = answer.text
     if body and answer.headers["content-type"] == "application/json":
         document = json.loads(body)
-        document.pop("histogram", None)
+        for snapshot in [document, *document.get("items", [])]:
+            if "histogram" in snapshot or "error_bound" in snapshot:
+                snapshot |= {"histogram": None, "error_bound": None}
         body = json.dumps(document)
     headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
     return answer.status_code, _VARYING.sub("…", str(headers)), _VARYING.sub("…", body)
@@ -156,8 +196,8 @@ def _conversation(client: TestClient) -> Iterator[httpx2.Response]:
     yield post_events(client, ["c"], key="x")
     yield post_events(client, ["a", ""])
     yield client.post("/v1/sketches/views/plan", json={"epsilon": 1, "delta": "1e-6"})
-    yield release(client, epsilon="0.5", key="r", expected_events=1000)
-    yield release(client, epsilon="0.5", key="r", expected_events=1000)
+    yield release(client, epsilon="0.5", key="r")
+    yield release(client, epsilon="0.5", key="r")
     yield release(client, epsilon="0.9")
     yield release(client, delta="0")
     yield client.get("/v1/sketches/views/snapshots")

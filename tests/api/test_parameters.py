@@ -140,7 +140,7 @@ def test_the_plan_of_a_sketch_is_the_same_empty_and_full_and_before_it_exists(cl
         "k": 64,
         "max_contributions": 1,
     }
-    assert offer["error_bound"]["sketch_low"] == 100
+    assert offer["error_bound"]["sketch"] == 100
     assert offer["releases_remaining"] == 1
     assert before["mechanisms"] == [offer | {"releases_remaining": None} for offer in offers]
 

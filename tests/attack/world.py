@@ -47,7 +47,7 @@ class World:
         for mode in ("compact", "summed"):
             names.append(f"{prefix}-{mode}")
             _accepted(merge(client, names[-1], names[0], mode=mode))
-        released = [_accepted(release(client, name, expected_events=1000))["id"] for name in (names[0], *names[-2:])]
+        released = [_accepted(release(client, name))["id"] for name in (names[0], *names[-2:])]
         keys = [_accepted(client.post("/v1/keys", json={"name": "spare", "scopes": ["read"]}))["id"] for _ in range(3)]
         return cls(names, [ledger, f"{ledger}-bound", *names[1:4]], released, keys, prefix)
 

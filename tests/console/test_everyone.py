@@ -37,7 +37,7 @@ def _filled(admin: httpx2.Client) -> None:
     create_sketch(admin, "seen", epsilon="1")
     post_events(admin, [{"key": f"/page/{number}", "count": 9000 // number} for number in range(1, 31)], "seen")
     for epsilon in ("0.5", "0.4"):
-        assert release(admin, "seen", epsilon=epsilon, expected_events=36_000).status_code == 201
+        assert release(admin, "seen", epsilon=epsilon).status_code == 201
     admin.put("/v1/ledgers/zcdp", json={"epsilon": "3", "delta": "1e-5", "accountant": "zcdp"})
     admin.put("/v1/sketches/shared", json={"k": 64, "ledger": "zcdp"})
     for _ in range(3):

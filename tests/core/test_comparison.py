@@ -16,7 +16,6 @@ _QUESTION = Question(
     universe_size=None,
     cost=Cost.charged(epsilon="1", delta="1e-6"),
     beta=0.05,
-    expected_events=None,
 )
 
 

@@ -42,7 +42,7 @@ def _ingest(context: Context, claim: Claim) -> None:
 
 
 def _release(context: Context, claim: Claim) -> None:
-    terms = Terms(cost=Cost.charged(epsilon="0.1", delta="1e-9"), beta=Decimal("0.05"), expected_events=None)
+    terms = Terms(cost=Cost.charged(epsilon="0.1", delta="1e-9"), beta=Decimal("0.05"))
     release_snapshot(context, "views", terms, "auto", claim)
 
 

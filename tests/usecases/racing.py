@@ -28,7 +28,7 @@ COST = Cost.charged(epsilon="0.05", delta="1e-9")
 
 
 def _release(context: Context, choice: random.Random) -> None:
-    terms = Terms(cost=COST, beta=Decimal("0.05"), expected_events=None)
+    terms = Terms(cost=COST, beta=Decimal("0.05"))
     release_snapshot(context, choice.choice(SKETCHES), terms, "auto", None)
 
 

@@ -46,7 +46,7 @@ def _create(context: Context, *names: str) -> None:
 
 
 def _release(context: Context, name: str, epsilon: str = "1") -> None:
-    terms = Terms(cost=Cost.charged(epsilon=epsilon, delta="1e-6"), beta=Decimal("0.05"), expected_events=None)
+    terms = Terms(cost=Cost.charged(epsilon=epsilon, delta="1e-6"), beta=Decimal("0.05"))
     release_snapshot(context, name, terms, "auto", None)
 
 
@@ -150,7 +150,7 @@ def test_of_many_ledgers_the_first_hundred_are_named_and_all_are_counted(context
 
 
 def test_a_plan_and_a_release_ask_for_all_ledgers_at_once(context: Context) -> None:
-    terms = Terms(cost=Cost.charged(epsilon="1", delta="1e-6"), beta=Decimal("0.05"), expected_events=None)
+    terms = Terms(cost=Cost.charged(epsilon="1", delta="1e-6"), beta=Decimal("0.05"))
     _create(context, "a")
     _add_ledgers(context, "a", 50)
     with _statements(context) as seen:

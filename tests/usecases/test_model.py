@@ -53,7 +53,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES))
     def release(self, name: str) -> None:
-        terms = Terms(cost=Cost.charged(epsilon="0.2", delta="1e-9"), beta=Decimal("0.05"), expected_events=None)
+        terms = Terms(cost=Cost.charged(epsilon="0.2", delta="1e-9"), beta=Decimal("0.05"))
         if name not in self.holds:
             with pytest.raises(UnknownSketch):
                 release_snapshot(self.context, name, terms, "auto", None)

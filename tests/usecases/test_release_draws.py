@@ -18,8 +18,8 @@ from app.core.ledger import account
 from app.core.ledger.budget import Budget, Cost
 from app.core.mechanism import FAMILIES
 from app.core.mechanisms import gshm, of_family
-from app.core.mechanisms.gshm import least_threshold
 from app.core.noise import samplers
+from app.core.noise.gaussians import largest_distance
 from app.core.noise.samplers import Noise, draw_ahead
 from app.core.planner import choose, run
 from app.core.selection import Selection
@@ -126,7 +126,7 @@ def _create_family(context: Context, family: str) -> None:
 
 def _terms(mechanism: str) -> Terms:
     delta = "0" if mechanism in ("reduced-pure", "everywhere") else "1e-6"
-    return Terms(cost=Cost.charged(epsilon="1", delta=delta), beta=Decimal("0.05"), expected_events=None)
+    return Terms(cost=Cost.charged(epsilon="1", delta=delta), beta=Decimal("0.05"))
 
 
 def _claim(content: str = "") -> Claim:
@@ -147,7 +147,7 @@ def _without_a_stock(context: Context, mechanism: str, noise: Noise) -> Counts:
         row = sketches.get(session, "views")
         offer = choose(_terms(mechanism).about(row.parameters, family=row.family, sources=row.sources), mechanism)
         sketch = states.load(session, row, for_update=False)
-        return run(offer, sketch, row.parameters.universe, noise)
+        return run(offer, sketch, row.parameters.universe, noise).histogram.counts
 
 
 @pytest.mark.parametrize("case", _MECHANISMS)
@@ -338,15 +338,15 @@ class _Searches:
     context: Context
     within: list[bool] = field(default_factory=list)
 
-    def __call__(self, k: int, epsilon: float, delta: float) -> tuple[float, float]:
+    def __call__(self, epsilon: float, delta: float) -> float:
         self.within.append(_in_use(self.context))
-        return least_threshold(k, epsilon, delta)
+        return largest_distance(epsilon, delta)
 
 
 @pytest.fixture
 def searches(context: Context, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Searches]:
     searches = _Searches(context)
-    monkeypatch.setattr(gshm, "least_threshold", searches)
+    monkeypatch.setattr(gshm, "largest_distance", searches)
     for cached in (gshm.calibrate, account._largest_gaussian):
         cached.cache_clear()
     yield searches
@@ -355,7 +355,7 @@ def searches(context: Context, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Sea
 
 
 def _gaussian(context: Context, epsilon: str, claim: Claim | None = None) -> Snapshot:
-    terms = Terms(cost=Cost.charged(epsilon=epsilon, delta="1e-6"), beta=Decimal("0.05"), expected_events=None)
+    terms = Terms(cost=Cost.charged(epsilon=epsilon, delta="1e-6"), beta=Decimal("0.05"))
     return release_snapshot(context, "views", terms, "gshm", claim)
 
 
@@ -381,12 +381,12 @@ def test_a_refusal_takes_no_lock_and_is_explained_by_one_search(
     begun = _writes(context, monkeypatch)
     with pytest.raises(BudgetExhausted) as refused:
         _gaussian(context, "5")
-    assert float(refused.value.largest_epsilon) > 0
+    assert float(refused.value.largest["epsilon"]) > 0
     assert 1 < len(searches.within) <= 12
     del searches.within[1:]
     with pytest.raises(BudgetExhausted) as again:
         _gaussian(context, "6")
-    assert again.value.largest_epsilon == refused.value.largest_epsilon
+    assert again.value.largest["epsilon"] == refused.value.largest["epsilon"]
     assert searches.within == [False, False]  # of the two that were asked for; what fits was known
     assert begun == numbers.given == []
 
@@ -400,7 +400,7 @@ def test_a_refusal_that_comes_to_light_under_the_lock_is_explained_after_it(
     merge_sketches(context, "views", ["more"], "compact")
     with pytest.raises(BudgetExhausted) as first:
         _gaussian(context, "5")
-    asked, less = (f"{float(first.value.largest_epsilon) * share:.9f}" for share in (0.9, 0.8))
+    asked, less = (f"{float(first.value.largest['epsilon']) * share:.9f}" for share in (0.9, 0.8))
 
     def spend_at_first(scale: float, size: int) -> list[int]:
         if not numbers.asked:
@@ -411,7 +411,7 @@ def test_a_refusal_that_comes_to_light_under_the_lock_is_explained_after_it(
     with pytest.raises(BudgetExhausted) as refused:
         _gaussian(replace(context, noise=Noise(spend_at_first, spend_at_first, numbers.below)), asked)
     assert refused.value.blocking == ["views"]
-    assert 0 < float(refused.value.largest_epsilon) < float(less)
+    assert 0 < float(refused.value.largest["epsilon"]) < float(less)
     assert not any(searches.within)
     assert books.read(context.database).payments == 1
-    assert _gaussian(context, refused.value.largest_epsilon).epsilon == refused.value.largest_epsilon
+    assert _gaussian(context, refused.value.largest["epsilon"]).epsilon == refused.value.largest["epsilon"]

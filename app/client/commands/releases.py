@@ -27,6 +27,7 @@ def add(commands: Group) -> None:
     )
     plan.add_argument("sketch", nargs="?", help=f"{SKETCH}; without it --k and what follows it say what to plan for")
     add_terms(plan)
+    plan.add_argument("--expected-events", type=int, metavar="N", help="what if the sketch held so many?")
     _add_parameters(plan)
 
     snapshot = add_command(commands, "snapshot", "release a private histogram and pay for it", _snapshot)
@@ -69,14 +70,16 @@ def _plan(api: Api, options: Namespace) -> None:
     if bool(options.sketch) == bool(parameters):
         raise Misuse("Name a sketch to plan for, or give --k and what else it would have, not both.")
     path = at("sketches", options.sketch, "plan") if options.sketch else at("plan")
-    plan = api.post(path, given(options, *TERMS) | parameters)
+    plan = api.post(path, given(options, *TERMS, "expected_events") | parameters)
     show(options, plan, lambda: "\n".join(_plan_in_words(plan)))
 
 
 def _plan_in_words(plan: dict[str, Any]) -> list[str]:
     best = plan["mechanisms"][0]
-    headings = ("mechanism", "cut", "noise −", "noise +", "sketch −", "likely from", "releases left")
+    headings = ("mechanism", "cut", "noise −", "noise +", "sketch +", "likely from", "releases left")
     words = [f"auto would take {plan['recommended']}: {amount(best['charge'])}."]
+    if plan.get("in_rho"):
+        words += wrapped(_in_rho(plan["in_rho"]))
     if plan.get("comparison"):
         words += wrapped(plan["comparison"]["words"])
     return [
@@ -86,12 +89,17 @@ def _plan_in_words(plan: dict[str, Any]) -> list[str]:
     ]
 
 
+def _in_rho(offer: dict[str, Any]) -> str:
+    cut, rho = offer["parameters"]["threshold"], offer["charge"]["rho"]
+    return f"For the same price, --rho {rho} would take {offer['mechanism']} and cut at {cut:,}."
+
+
 def _offer_cells(offer: dict[str, Any]) -> list[object]:
     bound = offer["error_bound"]
     return [
         offer["mechanism"],
         offer["parameters"]["threshold"],
-        *(bound["noise_low"], bound["noise_high"], bound["sketch_low"]),
+        *(bound["below"], bound["above"], bound["sketch"]),
         offer["smallest_likely_count"],
         offer["releases_remaining"],
     ]
@@ -120,14 +128,13 @@ def _payments(snapshot: dict[str, Any]) -> list[str]:
 
 def _snapshots(api: Api, options: Namespace) -> None:
     page = api.whole(at("sketches", options.sketch, "snapshots"))
-    headings = ("id", "when", "mechanism", "ε", "δ", "cut")
+    headings = ("id", "when", "mechanism", "ε", "ρ", "δ", "cut")
     rows = [
         (
             snapshot["id"],
             moment(snapshot["created_at"]),
             snapshot["mechanism"],
-            snapshot["epsilon"],
-            snapshot["delta"],
+            *(snapshot.get("epsilon"), snapshot.get("rho"), snapshot["delta"]),
             snapshot["parameters"]["threshold"],
         )
         for snapshot in page["items"]

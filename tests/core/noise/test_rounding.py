@@ -10,6 +10,7 @@ from importlib import import_module
 import pytest
 
 from app.core.errors import NoMechanism
+from app.core.ledger import conversion
 from app.core.ledger.accountants import ACCOUNTANTS
 from app.core.ledger.budget import Budget, Cost
 from app.core.mechanisms import MECHANISMS, gshm
@@ -63,22 +64,22 @@ def test_a_float_below_is_the_next_at_or_below() -> None:
 
 
 def test_gaussian_noise_is_calibrated_to_no_more_than_its_share_of_the_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """δ over the group factor and ε over m, as floats: never above the exact quotients."""
+    """ε, and δ but for the lattice, as floats: never above the exact amounts."""
     asked: list[tuple[float, float]] = []
 
-    def noted(k: int, epsilon: float, delta: float) -> tuple[float, float]:
+    def noted(epsilon: float, delta: float) -> float:
         asked.append((epsilon, delta))
-        return 100.0, 500.0
+        raise NoMechanism("this is all that the test wants to know")
 
-    monkeypatch.setattr(gshm, "least_threshold", noted)
+    monkeypatch.setattr(gshm, "largest_distance", noted)
     chance = random.Random(4)
     for _ in range(RUNS):
         cost, m = Cost(chance.randint(1, 10**10), chance.randint(1, 10**15)), chance.randint(1, 50)
-        with suppress(NoMechanism):  # a small δ would need too fine a lattice
+        with suppress(NoMechanism):
             gshm.calibrate.__wrapped__(8, cost, m)
         epsilon, delta = asked.pop()
-        assert Fraction(epsilon) <= cost.epsilon / m
-        assert Fraction(delta) * Fraction(group_factor(cost.epsilon, m)) <= cost.delta
+        assert Fraction(epsilon) <= cost.epsilon
+        assert Fraction(delta) <= cost.delta * Fraction(9991, 10_000)
 
 
 def test_the_tail_of_many_draws_is_not_even_understated_where_all_digits_are_gone() -> None:
@@ -92,8 +93,8 @@ def test_the_tail_of_many_draws_is_not_even_understated_where_all_digits_are_gon
 @pytest.fixture
 def exact_by_default() -> Iterator[None]:
     """Whatever is rounded outside of a context of our own raises `Inexact`."""
-    for mechanism in MECHANISMS:
-        for value in vars(import_module(mechanism.calibrate.__module__)).values():
+    for module in (conversion, *(import_module(mechanism.calibrate.__module__) for mechanism in MECHANISMS)):
+        for value in vars(module).values():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()
     assert gshm.calibrate.cache_info().currsize == 0
@@ -119,7 +120,6 @@ def test_no_mechanism_rounds_in_the_default_context(
         universe_size=universe_size,
         cost=Cost.charged(epsilon=epsilon, delta=delta),
         beta=0.05,
-        expected_events=None,
     )
     assert offers(question)
 

@@ -1,4 +1,7 @@
-"""Reduced counters are `alg:MG-pure-DP` scaled by k + 1, and neighbours are at most 2k − 1 apart in those units."""
+"""Reduced counters are `alg:MG-pure-DP` scaled by k + 1, and neighbours are at most 2k − 1 apart in those units.
+
+With n beside them they are at most 2k apart, with n and Σc 2k + 1.
+"""
 
 from collections import Counter
 from fractions import Fraction
@@ -10,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.sketches.stream import StreamSketch
-from app.core.sketches.summed import SummedSketch, sensitivity
+from app.core.sketches.summed import SummedSketch, beside, sensitivity, squared_distance
 from tests.core.sketches import oracle
 from tests.streams import LETTERS, Stream, neighbours, small_streams
 
@@ -55,7 +58,46 @@ def test_neighbours_are_at_most_two_k_minus_one_apart_and_some_are(k: int) -> No
     """The exact value behind the 2 of `lem:pure-dp-postprocessing-sensitivity`: (2k−1)/(k+1) counts."""
     sketches = reduced_streams(k, universe=4, longest=7)  # room for three keys twice, and one of them once more
     distances = {distance(sketches[stream], sketches[shorter]) for stream in sketches for shorter in neighbours(stream)}
-    assert max(distances) == 2 * k - 1 == sensitivity(k, 1)
+    assert max(distances) == 2 * k - 1
+
+
+def beside_them(left: SummedSketch, right: SummedSketch, number: int) -> list[int]:
+    """By how much n moves, and where two numbers are released beside the counters, Σc."""
+    assert None not in (left.events, right.events, left.reduction, right.reduction)
+    return [(left.events or 0) - (right.events or 0), (left.reduction or 0) - (right.reduction or 0)][:number]
+
+
+def squares(left: SummedSketch, right: SummedSketch) -> int:
+    keys = left.counters.keys() | right.counters.keys()
+    return sum((left.counters.get(key, 0) - right.counters.get(key, 0)) ** 2 for key in keys)
+
+
+@SMALL_K
+@pytest.mark.parametrize("sources", [1, 2])
+def test_with_what_is_released_beside_them_neighbours_are_as_far_apart_as_the_sensitivity(k: int, sources: int) -> None:
+    """In ℓ1 and in ℓ2. n alone is released of several sources, and Σc too of one."""
+    sketches = reduced_streams(k, universe=4, longest=7)
+    pairs = [(sketches[stream], sketches[shorter]) for stream in sketches for shorter in neighbours(stream)]
+    moves = [(pair, beside_them(*pair, beside(sources))) for pair in pairs]
+    in_l1 = max(distance(*pair) + sum(map(abs, others)) for pair, others in moves)
+    in_l2 = max(squares(*pair) + sum(by * by for by in others) for pair, others in moves)
+    assert in_l1 == sensitivity(k, 1, sources) == (2 * k + 1 if sources == 1 else 2 * k)
+    assert in_l2 == squared_distance(k, 1, sources) == (k * k + k + 1 if sources == 1 else k * k + k)
+
+
+@SMALL_K
+def test_counters_rise_by_at_most_k_steps_in_all_and_fall_by_at_most_k(k: int) -> None:
+    """What `reduced_approx` rests on: either one key by up to k, or up to k keys by one each."""
+    sketches = reduced_streams(k, universe=4, longest=7)
+    for stream in sketches:
+        for shorter in neighbours(stream):
+            left, right = sketches[stream].counters, sketches[shorter].counters
+            gains = [left.get(key, 0) - right.get(key, 0) for key in left.keys() | right.keys()]
+            rising, falling = ([by for by in gains if by * sign > 0] for sign in (1, -1))
+            assert len(rising) <= 1
+            assert sum(rising) <= k
+            assert falling == [-1] * len(falling)
+            assert len(falling) <= (k - 1 if rising else k)
 
 
 @SMALL_K
@@ -67,6 +109,60 @@ def test_a_key_more_than_counters_does_not_bring_neighbours_further_apart(k: int
         for stream in sketches
         for shorter in neighbours(stream)
     )
+
+
+def moves(left: SummedSketch, right: SummedSketch) -> tuple[list[int], int, int]:
+    """By how much the reduced counters, Σc and n differ."""
+    keys = left.counters.keys() | right.counters.keys()
+    assert left.reduction is not None
+    assert left.events is not None
+    assert right.reduction is not None
+    assert right.events is not None
+    reduced = [abs(left.counters.get(key, 0) - right.counters.get(key, 0)) for key in keys]
+    return reduced, abs(left.reduction - right.reduction), abs(left.events - right.events)
+
+
+def assert_close(k: int, left: SummedSketch, right: SummedSketch) -> tuple[int, int, int]:
+    """In ℓ1, ℓ1 without Σc, and ℓ2 squared."""
+    reduced, reduction, events = moves(left, right)
+    in_l1, without_reduction = sum(reduced) + reduction + events, sum(reduced) + events
+    in_l2 = sum(move**2 for move in (*reduced, reduction, events))
+    assert in_l1 <= 2 * k + 1
+    assert without_reduction <= 2 * k
+    assert in_l2 <= k * k + k + 1
+    return in_l1, without_reduction, in_l2
+
+
+@SMALL_K
+def test_the_reduction_and_the_events_bring_neighbours_hardly_further_apart_and_some_are(k: int) -> None:
+    """Both besides the reduced counters: 2k + 1 in ℓ1, 2k without the reduction, and k² + k + 1 in ℓ2 squared."""
+    sketches = reduced_streams(k, universe=4, longest=7)
+    found = {
+        assert_close(k, sketches[stream], sketches[shorter]) for stream in sketches for shorter in neighbours(stream)
+    }
+    assert tuple(map(max, zip(*found, strict=True))) == (2 * k + 1, 2 * k, k * k + k + 1)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 6), st.lists(st.lists(st.sampled_from(LETTERS), max_size=40), min_size=1, max_size=4), st.data())
+def test_neighbours_are_as_close_in_a_sum_of_any_sources(k: int, sources: list[list[str]], data: st.DataObject) -> None:
+    first = [*sources[0], "a"]
+    at = data.draw(st.integers(0, len(first) - 1))
+    longer, shorter = (
+        added([of_stream(k, tuple(source)) for source in (changed, *sources[1:])])
+        for changed in (first, first[:at] + first[at + 1 :])
+    )
+    assert_close(k, longer, shorter)
+    assert longer.events == sum(map(len, sources)) + 1
+
+
+def test_what_the_sources_have_counted_lies_between_the_reduced_counters_with_and_without_the_reduction() -> None:
+    streams = [StreamSketch.empty(2).extended((key, 1) for key in text) for text in ("abacabcdd", "ddddab", "e")]
+    total = added([SummedSketch.of_stream(stream) for stream in streams])
+    assert total.reduction == sum(sum(stream.counters.values()) for stream in streams)
+    for key in LETTERS:
+        counted = sum(stream.counters.get(key, 0) for stream in streams)
+        assert total.counters.get(key, 0) <= 3 * counted <= total.counters.get(key, 0) + total.reduction
 
 
 def shorter_by(m: int, stream: Stream) -> set[Stream]:
@@ -83,7 +179,12 @@ def test_m_events_bring_streams_at_most_m_times_as_far_apart(k: int, m: int) -> 
     """`lem:pure-dp-user-level`: the events may be anywhere in the stream."""
     sketches = reduced_streams(k, universe=3, longest=6)
     for stream, sketch in sketches.items():
-        assert all(distance(sketch, sketches[shorter]) <= sensitivity(k, m) for shorter in shorter_by(m, stream))
+        for shorter in (sketches[each] for each in shorter_by(m, stream)):
+            for sources in (1, 2):
+                others = beside_them(sketch, shorter, beside(sources))
+                assert distance(sketch, shorter) + sum(map(abs, others)) <= sensitivity(k, m, sources)
+                squared = squares(sketch, shorter) + sum(by * by for by in others)
+                assert squared <= squared_distance(k, m, sources)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 8])
@@ -92,7 +193,8 @@ def test_m_equal_events_attain_the_sensitivity(k: int, m: int) -> None:
     """Its own reduced counter rises by m·k, the others fall by m each: in this direction the paper's proof errs."""
     start = StreamSketch.empty(k).extended((key, 10) for key in LETTERS[:k])
     before, after = SummedSketch.of_stream(start), SummedSketch.of_stream(start.extended([("a", m)]))
-    assert distance(before, after) == sensitivity(k, m) == m * (2 * k - 1)
+    assert distance(before, after) == m * (2 * k - 1)
+    assert distance(before, after) + 2 * m == sensitivity(k, m, 1)
     assert {key: after.counters[key] - before.counters[key] for key in before.counters} == {
         key: m * k if key == "a" else -m for key in LETTERS[:k]
     }
@@ -144,9 +246,10 @@ def test_estimates_are_at_most_n_over_k_plus_one_too_low(k: int, sources: list[l
     assert sketch.counters.keys() <= true.keys()
     assert len(sketch.counters) <= sketch.most_keys == k * len(sources)
     assert all(count > 0 for count in sketch.counters.values())
+    assert sketch.events == true.total()
     for key, count in true.items():
         missing = (k + 1) * count - sketch.counters.get(key, 0)
-        assert 0 <= missing <= true.total()
+        assert 0 <= missing <= sketch.events
 
 
 @SMALL_K
@@ -160,6 +263,14 @@ def test_adding_is_key_by_key_and_cuts_nothing() -> None:
     left, right = SummedSketch(2, 1, {"a": 3, "b": 1}), SummedSketch(2, 2, {"b": 2**70, "c": 5, "d": 1})
     assert left.plus(right) == SummedSketch(2, 3, {"a": 3, "b": 2**70 + 1, "c": 5, "d": 1})
     assert left.plus(right) == right.plus(left)
+    known = SummedSketch(2, 1, {"a": 3}, 5, 7).plus(SummedSketch(2, 1, {"a": 1}, 10, 2**70))
+    assert known == SummedSketch(2, 2, {"a": 4}, reduction=15, events=2**70 + 7)
+    for unknown in (left, SummedSketch(2, 1, {}, 0, None), SummedSketch(2, 1, {}, None, 0)):
+        added_up = known.plus(unknown)
+        assert (added_up.reduction is None, added_up.events is None) == (
+            unknown.reduction is None,
+            unknown.events is None,
+        )
     assert left == SummedSketch(2, 1, {"a": 3, "b": 1})
 
 
