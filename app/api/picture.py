@@ -28,7 +28,7 @@ def svg(snapshot: Snapshot, histogram: Sequence[Bar]) -> str:
     moment = snapshot.created_at.strftime("%Y-%m-%d %H:%M")
     terms = f"{snapshot.mechanism}, ε = {snapshot.epsilon}, δ = {snapshot.delta}, {moment}"
     drawn = [
-        _text("0", 24, snapshot.sketch, "title"),
+        _text("0", 24, snapshot.title, "title"),
         _text("0", 44, terms, "quiet"),
         _line(cut, _TOP, cut, foot, "cut"),
         *(part for row, bar in enumerate(bars) for part in _bar(bar, _TOP + row * _ROW, scale)),
@@ -38,7 +38,7 @@ def svg(snapshot: Snapshot, histogram: Sequence[Bar]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" role="img" '
         'aria-labelledby="histogram-title histogram-words">'
-        f'<title id="histogram-title">Private histogram of {_clean(snapshot.sketch)}</title>'
+        f'<title id="histogram-title">Private histogram of {_clean(snapshot.title)}</title>'
         f'<desc id="histogram-words">{_clean(_description(bars, threshold))}</desc>{_STYLE}'
         '<rect width="100%" height="100%" class="ground"/>'
         f'<svg x="2%" width="96%" height="{height}">{"".join(drawn)}</svg></svg>'

@@ -13,16 +13,16 @@ from app.usecases.paging import Page, paged
 
 
 def get_snapshot(context: Context, caller: Principal, snapshot_id: str) -> Snapshot:
-    """The snapshot, unless it is of a sketch that the caller may not touch, which looks the same as none."""
+    """The snapshot, unless the caller may not touch all its sketches, which looks the same as none."""
     with context.database.reading() as session:
         snapshot = load(session, snapshot_id)
-    if not caller.may_touch(snapshot.sketch):
+    if not all(map(caller.may_touch, snapshot.sketches)):
         raise _unknown(snapshot_id)
     return snapshot
 
 
 def list_snapshots(context: Context, name: str, before: int | None, limit: int) -> Page[tuple[int, Snapshot]]:
-    """The snapshots of the sketch, deleted or not, newest first, each with its number."""
+    """The snapshots of the sketch alone, deleted or not, newest first, each with its number."""
     with context.database.reading() as session:
         found = snapshots.page(session, sketches.get_id(session, name), before, limit + 1)
         return paged(found, limit, lambda last: str(last[0]))

@@ -9,7 +9,7 @@ from app.usecases.context import Context
 NUMBER = 700
 SNAPSHOT = Snapshot(
     id="1" * 32,
-    sketch="views",
+    sketches=["views"],
     created_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
     mechanism="pmg",
     theorem="thm:final_theorem",
@@ -49,4 +49,5 @@ BARS = sorted(
 def store(context: Context) -> None:
     """As a release of the sketch `views`, which is there."""
     with context.database.writing() as session:
-        snapshots.add(session, SNAPSHOT, BARS, sketches.get(session, "views").id)
+        (basis,) = sketches.bases(session, [sketches.get_id(session, "views")])
+        snapshots.add(session, SNAPSHOT, BARS, {sketches.get_id(session, "views"): basis})

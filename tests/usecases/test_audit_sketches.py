@@ -113,7 +113,7 @@ def test_a_digest_does_not_depend_on_how_many_bars_are_taken_at_once(monkeypatch
     bars: list[basis.Bar] = [(f"key {number}", number, 0, None) for number in range(10)]
 
     def of(bars: list[basis.Bar]) -> str:
-        return basis.snapshot_digest(snapshot="s", sketch="a", created_at="now", document={"x": 1}, bars=iter(bars))
+        return basis.snapshot_digest(snapshot="s", sketches=["a"], created_at="now", document={"x": 1}, bars=iter(bars))
 
     whole = of(bars)
     for together in (1, 3, 10, 11):

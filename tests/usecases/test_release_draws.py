@@ -36,10 +36,11 @@ from app.store.claims import Claim
 from app.usecases.context import Context
 from app.usecases.ingest.submission import Submission
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
-from app.usecases.merge_sketches import Mode, merge_sketches
+from app.usecases.merge_sketches import merge_sketches
 from app.usecases.plan_release import Terms
 from app.usecases.read_snapshots import read_bars
 from app.usecases.release_snapshot import release_snapshot
+from app.usecases.together import Mode
 from tests import books
 from tests.counting import count_one
 

@@ -29,6 +29,11 @@ class SummedSketch:
     counters: Mapping[str, int] = field(repr=False)  # private data: never in a log
 
     @classmethod
+    def empty(cls, k: int, sources: int) -> Self:
+        """The sum of so many streams without events."""
+        return cls(k, sources, {})
+
+    @classmethod
     def of_stream(cls, sketch: StreamSketch) -> Self:
         """The positive reduced counters of one stream."""
         total = sum(sketch.counters.values())
