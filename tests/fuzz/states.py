@@ -4,17 +4,21 @@ import struct
 from random import Random
 
 from app.core.sketches.compact import CompactSketch
+from app.core.sketches.old_state import upgraded
 from app.core.sketches.order import Order
-from app.core.sketches.state import LARGEST_NARROW, encode
+from app.core.sketches.state import LARGEST_NARROW, decode, encode
 from app.core.sketches.stream import StreamSketch
 from tests.fuzz import bodies
 from tests.fuzz.damage import damaged
+from tests.fuzz.outcomes import require
 
 Pairs = list[tuple[str, int]]
 People = list[tuple[str | None, list[str]]]
 
-HEADER_BYTES = 64
+HEADER_BYTES = 80
 SLOT_BYTES = 16
+_LOWERED, _ITEMS = 56, 64  # where the header has them
+_UNKNOWN = 2**64 - 1
 _PIECES = (
     bytes(1),
     bytes(4),
@@ -50,13 +54,34 @@ def state(rng: Random, k: int, order: Order) -> bytes:
     """After some events; a full one may have an offset, and may be close to where the narrow form ends."""
     stored = encode(StreamSketch.empty(k, order).extended(pairs(rng)))
     (found,) = struct.unpack_from("<I", stored, 12)
-    return stored if found < k else _perhaps_with_offset(rng, stored)
+    return stored if found < k else _perhaps_before(rng, _with_tally(rng, _perhaps_with_offset(rng, stored), _LOWERED))
 
 
 def compact_state(rng: Random, k: int) -> bytes:
     """After some events and people; it may have an offset, full or not."""
     sketch = CompactSketch.empty(k).extended(pairs(rng)) if rng.random() < 0.5 else CompactSketch.empty(k)
-    return _perhaps_with_offset(rng, encode(sketch.extended_by_people(keys for _, keys in people(rng))))
+    stored = _perhaps_with_offset(rng, encode(sketch.extended_by_people(keys for _, keys in people(rng))))
+    return _perhaps_before(rng, _with_tally(rng, _with_tally(rng, stored, _LOWERED), _ITEMS))
+
+
+def _with_tally(rng: Random, stored: bytes, at: int) -> bytes:
+    """Now and then with another number, one that is not known, or one that will soon be too large."""
+    number = rng.choice(
+        (rng.randrange(1000), _UNKNOWN, _UNKNOWN - rng.randint(1, 2 ** rng.randrange(64)), rng.randrange(_UNKNOWN))
+    )
+    return stored if rng.random() < 0.5 else stored[:at] + struct.pack("<Q", number) + stored[at + 8 :]
+
+
+def _perhaps_before(rng: Random, stored: bytes) -> bytes:
+    """Now and then as it is after it was stored in the version before this one and opened again."""
+    if rng.random() < 0.8:
+        return stored
+    version = 3 if stored[5] == 2 else 2
+    before = stored[:4] + bytes([version]) + stored[5:_LOWERED] + stored[_LOWERED + 16 :]
+    opened = upgraded(before)
+    require(decode(opened) == decode(before), "a state of the version before is the same in this one")
+    require(opened[4] == stored[4] and len(opened) == len(stored), "it has the form of this version")
+    return opened
 
 
 def _perhaps_with_offset(rng: Random, stored: bytes) -> bytes:
@@ -69,7 +94,7 @@ def _perhaps_with_offset(rng: Random, stored: bytes) -> bytes:
 
 
 def with_offset(stored: bytes, offset: int) -> bytes:
-    """The same counters, written with this offset. A stream must be full."""
+    """The same counters, written with this offset: so much more often they were lowered. A stream must be full."""
     changed = bytearray(stored)
     (number,) = struct.unpack_from("<I", stored, 12)  # of keys, which `encode` leaves in the first slots
     struct.pack_into("<Q", changed, 32, offset)
@@ -99,7 +124,7 @@ def damaged_state(rng: Random, stored: bytes) -> bytes:
     (k,) = struct.unpack_from("<I", stored, 8)
     slot = HEADER_BYTES + SLOT_BYTES * rng.randrange(k)
     kind, at = rng.choice(
-        [("<I", 8), ("<I", 12), ("<I", 16), ("<I", 20), ("<I", 24), ("<Q", 32)]
+        [("<I", 8), ("<I", 12), ("<I", 16), ("<I", 20), ("<I", 24), ("<Q", 32), ("<Q", _LOWERED), ("<Q", _ITEMS)]
         + 2 * [("<Q", slot), ("<I", slot + 8), ("<H", slot + 12), ("<H", slot + 14)]
     )
     (value,) = struct.unpack_from(kind, changed, at)

@@ -12,7 +12,7 @@ from secrets import token_bytes
 from typing import Any, Protocol
 
 from app.core.kernel import twin
-from app.core.sketches import state
+from app.core.sketches import old_state, state
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.order import SECRET_BYTES, multipliers
 
@@ -220,8 +220,9 @@ def _opened(now: bytes) -> Any:
     """The compiled fold where it can work in this state, else the twin, which takes any."""
     if not NATIVE:
         return twin.Fold(now)
+    now = old_state.upgraded(now)
     if state.family(now) is CompactSketch:
-        whole = now if state.is_narrow_compact(now) else state.encode(state.decode(now))  # an older one had fewer slots
+        whole = now if state.is_narrow_compact(now) else state.encode(state.decode(now))  # of version 1, or once wide
         return compact.Fold(whole, table_multipliers()) if state.is_narrow_compact(whole) else twin.Fold(now)
     secret = state.narrow_stream_secret(now)
     return folding.Fold(now, multipliers(secret)) if secret else twin.Fold(now)

@@ -34,6 +34,7 @@ from app.core.kernel.slots cimport (
     rebase,
     same_bytes,
     soon,
+    sum_if_known,
     write_key,
 )
 
@@ -102,6 +103,7 @@ cdef class Fold:
             if self.sketch.most + total > LARGEST():
                 raise OverflowError("the counters need the wide form")
         self.sketch.most += total
+        self.sketch.header.items = sum_if_known(self.sketch.header.items, total)  # for a batch of people how many
         with nogil:
             for at in range(count):
                 status = self._add_people(&parts[at]) if parts[at].people else self._add_events(&parts[at])

@@ -64,7 +64,7 @@ cdef class Fold:
 
     def __cinit__(self, bytes state not None, bytes multipliers not None):
         load(&self.sketch, state, multipliers, compact=False)
-        if self.sketch.header.offset and not self._is_full():
+        if not self._is_full() and (self.sketch.header.offset or self.sketch.header.lowered not in (0, UINT64_MAX)):
             raise ValueError("the header is damaged")
         self.ends = <uint32_t*>malloc((<size_t>self.sketch.header.k + 1) * sizeof(uint32_t))
         if self.ends == NULL:

@@ -69,6 +69,8 @@ cdef packed struct Header:
     uint32_t zeros
     uint64_t offset
     uint8_t secret[16]
+    uint64_t lowered  # before the offset was last zero; UINT64_MAX where it is not known
+    uint64_t items  # of a compact sketch, likewise
     uint64_t end
 
 cdef struct Slot:
@@ -137,7 +139,7 @@ cdef inline int copy_checked(Sketch* sketch, bytes state, bint compact) except -
     cdef Header* found = <Header*><char*>state
     cdef size_t size = len(state)
     cdef uint32_t slot, used = 0
-    if size < sizeof(Header) or memcmp(found.magic, b"DSCR\x03\x02\x08\x00" if compact else b"DSCR\x02\x01\x08\x00", 8):
+    if size < sizeof(Header) or memcmp(found.magic, b"DSCR\x04\x02\x08\x00" if compact else b"DSCR\x04\x01\x08\x00", 8):
         raise ValueError("not the narrow form of such a sketch")
     if not 1 <= found.k <= MAX_K or found.stored > found.k:
         raise ValueError("the header is damaged")
@@ -242,8 +244,14 @@ cdef inline void rebase(Sketch* sketch) noexcept nogil:
     for slot in range(sketch.header.k):
         if sketch.slots[slot].length:
             sketch.slots[slot].entry -= sketch.header.offset
+    sketch.header.lowered = sum_if_known(sketch.header.lowered, sketch.header.offset)
     sketch.header.offset = 0
     find_most(sketch)
+
+
+cdef inline uint64_t sum_if_known(uint64_t tally, uint64_t more) noexcept nogil:
+    """The tally with so much more; UINT64_MAX, which is not known, where it was that or becomes too large."""
+    return tally + more if more < UINT64_MAX - tally else UINT64_MAX
 
 
 # The table

@@ -14,6 +14,10 @@ so the k+1'th largest counter is 1.) An event is a person with a set of one key.
 elements in all (`lem:user-level-sketch-error`, `lem:user-level-merge-error`): what lowers takes 1 from more than k
 counters.
 
+The sketch knows its own error: `lowered` is all that steps and merges have subtracted, in the sources of a merge too,
+and no counter is more than that too low. Of two neighbours either `lowered` is the same and counters are higher by 0
+or 1 with the person more, or `lowered` is higher by one and counters are lower by 0 or 1.
+
 This is the definition, in plain Python. `app/core/kernel` does the same in compiled code and is tested against it.
 """
 
@@ -25,41 +29,44 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from app.core.sketches.stream import Events, StreamSketch
+from app.core.sketches.stream import Events, StreamSketch, sum_if_known
 
 _LARGEST_IN_NUMPY = 2**62  # so that the sum of two fits into 64 bits
 
 
 @dataclass(frozen=True, slots=True)
 class CompactSketch:
-    """At most k positive counters. Estimates lie in [f(x) − M/(k+1), f(x)]."""
+    """At most k positive counters. Estimates lie in [f(x) − lowered, f(x)], and lowered ≤ M/(k+1)."""
 
     k: int
     counters: Mapping[str, int] = field(repr=False)  # private data: never in a log
+    lowered: int | None = field(default=None, repr=False)  # private too; None where it is not known
+    items: int | None = field(default=None, repr=False)  # events or people that were counted, likewise
 
     @classmethod
     def empty(cls, k: int) -> Self:
         """The sketch of nothing."""
-        return cls(k, {})
+        return cls(k, {}, lowered=0, items=0)
 
     @classmethod
     def of_stream(cls, sketch: StreamSketch) -> Self:
         """The same counts. Zero counters are dropped: the lemma speaks of counts, and an absent key counts zero."""
-        return cls(sketch.k, {key: count for key, count in sketch.counters.items() if count > 0})
+        positive = {key: count for key, count in sketch.counters.items() if count > 0}
+        return cls(sketch.k, positive, sketch.lowered, sketch.events)
 
     def extended(self, events: Events) -> "CompactSketch":
         """The sketch after these events too."""
         fold = _Fold(self.k, self.counters)
         for key, count in events:
             fold.add_event(key, count)
-        return CompactSketch(self.k, fold.counters())
+        return self._after(fold)
 
     def extended_by_people(self, sets: Iterable[Collection[str]]) -> "CompactSketch":
         """The sketch after these people too. A person adds 1 to each key of their set, however often it is listed."""
         fold = _Fold(self.k, self.counters)
         for keys in sets:
             fold.add_person(set(keys))
-        return CompactSketch(self.k, fold.counters())
+        return self._after(fold)
 
     def merged(self, other: "CompactSketch") -> "CompactSketch":
         """Both added up, less the k+1'th largest sum; what is not positive then is forgotten (sec:merge)."""
@@ -68,14 +75,21 @@ class CompactSketch:
         total = dict(self.counters)
         for key, count in other.counters.items():
             total[key] = total.get(key, 0) + count
+        lowered, items = sum_if_known(self.lowered, other.lowered), sum_if_known(self.items, other.items)
         if len(total) <= self.k:
-            return CompactSketch(self.k, total)
+            return CompactSketch(self.k, total, lowered, items)
         dtype: type = np.int64 if max(total.values()) < _LARGEST_IN_NUMPY else object  # unbounded where one needs it
         values: NDArray[Any] = np.fromiter(total.values(), dtype=dtype, count=len(total))
-        cut = np.partition(values, len(total) - self.k - 1)[len(total) - self.k - 1]  # the k+1'th largest
+        cut = int(np.partition(values, len(total) - self.k - 1)[len(total) - self.k - 1])  # the k+1'th largest
         kept = np.flatnonzero(values > cut).tolist()
         keys = list(total)
-        return CompactSketch(self.k, {keys[at]: int(values[at] - cut) for at in kept})
+        counters = {keys[at]: int(values[at]) - cut for at in kept}
+        return CompactSketch(self.k, counters, sum_if_known(lowered, cut), items)
+
+    def _after(self, fold: "_Fold") -> "CompactSketch":
+        """What a fold that began with these counters has led to."""
+        lowered, items = sum_if_known(self.lowered, fold.offset), sum_if_known(self.items, fold.items)
+        return CompactSketch(self.k, fold.counters(), lowered, items)
 
 
 class _Fold:
@@ -85,17 +99,18 @@ class _Fold:
     has grown since is put right when it comes up.
     """
 
-    __slots__ = ("entries", "heap", "k", "offset")
+    __slots__ = ("entries", "heap", "items", "k", "offset")
 
     def __init__(self, k: int, counters: Mapping[str, int]) -> None:
         self.k = k
         self.entries = dict(counters)
-        self.offset = 0
+        self.offset = self.items = 0
         self.heap = [(entry, key) for key, entry in self.entries.items()]
         heapify(self.heap)
 
     def add_person(self, keys: Collection[str]) -> None:
         """Count one person, who adds 1 to each of these keys."""
+        self.items += 1
         new = [key for key in keys if key not in self.entries]
         for key in keys:
             if key in self.entries:
@@ -108,6 +123,7 @@ class _Fold:
 
     def add_event(self, key: str, count: int) -> None:
         """Count so many events of this key in a row."""
+        self.items += count
         if key in self.entries:
             self.entries[key] += count
             return

@@ -1,10 +1,13 @@
 """A sketch as one versioned binary value, laid out so that compiled code works in it and a database rewrites little.
 
-Version 3 of compact sketches and version 2 of the others, little-endian. A header of 64 bytes: magic "DSCR", version
-u8, family u8, width of an entry in bytes u8, zero u8, k u32, number of stored keys u32, sources u32, size of the text
-u32, used text u32, zero u32, offset u64, secret of the eviction order (16 bytes), 8 zeros. Then the slots (entry, start
-of the key in the text u32, its length u16, the room that it has u16), and the text: UTF-8 keys, each in a room of whole
-16 bytes.
+Version 4, little-endian. A header of 80 bytes: magic "DSCR", version u8, family u8, width of an entry in bytes u8, zero
+u8, k u32, number of stored keys u32, sources u32, size of the text u32, used text u32, zero u32, offset u64, secret of
+the eviction order (16 bytes), two tallies u64, 8 zeros. Then the slots (entry, start of the key in the text u32, its
+length u16, the room that it has u16), and the text: UTF-8 keys, each in a room of whole 16 bytes.
+
+The tallies are, of a stream, `lowered` less the offset, and 0; of a compact sketch, `lowered` less the offset, and
+`items`; of a sum, `reduction` and `events`. All ones stand for a number that is not known. One that is too large for
+its field is stored as that.
 
 To be stored, the narrow form of a stream or compact sketch is laid out by column (`by_column`; a 1 for the zero u8):
 header, lower halves of the entries, text, upper halves, references. A batch changes most of the first and hardly any of
@@ -15,8 +18,7 @@ sketch has k slots from the start, used or not, and a text that grows in steps: 
 keys are stored (only that some were longer than 16 bytes), and a database that replaces a value by one of the same size
 writes only the pages that changed. A stream sketch uses its first slots; in a compact sketch, which forgets keys, a
 slot whose key has no length is free. Entries have 8 bytes; 16, with an offset of 0, where a counter needs it, so no
-stream is too long. Sums have no more slots and text than they use, and so had compact sketches in version 2, which is
-still read.
+stream is too long. Sums have no more slots and text than they use. Earlier versions are still read (`old_state`).
 """
 
 import struct
@@ -32,6 +34,7 @@ from app.core.sketches.stream import MAX_K, StreamSketch
 from app.core.sketches.summed import SummedSketch
 
 Sketch = StreamSketch | CompactSketch | SummedSketch
+Tallies = tuple[int | None, int | None]  # None where it is not known
 
 ROOM = 16  # a key's room is a multiple of this
 NARROW, WIDE = 8, 16
@@ -39,7 +42,7 @@ _LOWER_HALF = 2**64 - 1
 LARGEST_NARROW = 2**62  # so that what a batch adds still fits into 63 bits
 
 _MAGIC = b"DSCR"
-_HEADER = struct.Struct(f"<4sBBBBIIIIIIQ{SECRET_BYTES}sQ")
+_HEADER = struct.Struct(f"<4sBBBBIIIIIIQ{SECRET_BYTES}sQQQ")
 _REFERENCE = [("start", "<u4"), ("length", "<u2"), ("room", "<u2")]
 _SLOTS = {
     NARROW: np.dtype([("entry", "<u8"), *_REFERENCE]),
@@ -47,10 +50,11 @@ _SLOTS = {
 }
 _STREAM, _COMPACT, _SUMMED = 1, 2, 3
 _FAMILIES: dict[type[Sketch], int] = {StreamSketch: _STREAM, CompactSketch: _COMPACT, SummedSketch: _SUMMED}
-_VERSION = {_STREAM: 2, _COMPACT: 3, _SUMMED: 2}  # that is written
+_VERSION = 4  # that is written
+_UNKNOWN = 2**64 - 1  # a tally
 _MARK = 7  # where the header says how the slots are laid out
 _BY_SLOT, _BY_COLUMN = b"\0", b"\1"
-_NARROW_STREAM, _NARROW_COMPACT = (_MAGIC + bytes([_VERSION[family], family, NARROW]) for family in (_STREAM, _COMPACT))
+_NARROW_STREAM, _NARROW_COMPACT = (_MAGIC + bytes([_VERSION, family, NARROW]) for family in (_STREAM, _COMPACT))
 
 
 def encode(sketch: Sketch) -> bytes:
@@ -70,18 +74,30 @@ def encode(sketch: Sketch) -> bytes:
     unused = 0 if family == _SUMMED else sketch.k - len(keys)
     size = used if family == _SUMMED else max(used, sketch.k * ROOM)
     header = _HEADER.pack(
-        *(_MAGIC, _VERSION[family], family, width, 0, sketch.k, len(keys)),
+        *(_MAGIC, _VERSION, family, width, 0, sketch.k, len(keys)),
         *(sketch.sources if isinstance(sketch, SummedSketch) else 1, size, used, 0, 0),
-        *(sketch.order.secret if isinstance(sketch, StreamSketch) else bytes(SECRET_BYTES), 0),
+        *(sketch.order.secret if isinstance(sketch, StreamSketch) else bytes(SECRET_BYTES), *_tallies(sketch), 0),
     )
     rooms = (text.ljust(room, b"\0") for text, room in zip(texts, slots["room"].tolist(), strict=True))
     return b"".join((header, slots.tobytes(), bytes(unused * slots.itemsize), *rooms, bytes(size - used)))
 
 
+def _tallies(sketch: Sketch) -> list[int]:
+    tallies: Tallies
+    match sketch:
+        case StreamSketch():
+            tallies = sketch.lowered, 0
+        case CompactSketch():
+            tallies = sketch.lowered, sketch.items
+        case SummedSketch():
+            tallies = sketch.reduction, sketch.events
+    return [_UNKNOWN if tally is None else min(tally, _UNKNOWN) for tally in tallies]
+
+
 def decode(state: bytes) -> Sketch:
     """The sketch that these bytes are, in any version; BadState where they are none."""
     try:
-        return _decode(state)
+        return _decode(old_state.upgraded(state))
     except (struct.error, ValueError) as error:
         raise BadState("The bytes end early, or their lengths do not add up.") from error
 
@@ -101,7 +117,7 @@ def narrow_stream_secret(state: bytes) -> bytes | None:
     """
     if len(state) < _HEADER.size:
         return None
-    *_, secret, _end = _HEADER.unpack_from(state)
+    *_, secret, _first, _second, _end = _HEADER.unpack_from(state)
     return secret if state.startswith(_NARROW_STREAM + _BY_SLOT) and any(secret) else None
 
 
@@ -124,7 +140,8 @@ def by_column(state: bytes) -> bytes:
 
 
 def by_slot(stored: bytes) -> bytes:
-    """The state that `by_column` laid out; any other state unchanged."""
+    """The state that `by_column` laid out; any other state unchanged. Those of version 2 and 3 become version 4."""
+    stored = old_state.upgraded(stored)
     if not stored.startswith((_NARROW_STREAM + _BY_COLUMN, _NARROW_COMPACT + _BY_COLUMN)):
         return stored
     if len(stored) < _HEADER.size or len(stored) < _HEADER.size + _slots_size(stored):
@@ -148,26 +165,26 @@ def _slots_size(state: bytes) -> int:
 def _decode(state: bytes) -> Sketch:
     if state[:5] == _MAGIC + bytes([old_state.VERSION]):
         family, k, sources, counters = old_state.read(state)
-        return _sketch(family, k, sources, counters, Order())
-    family, k, sources, counters, order = _read(state)
-    return _sketch(family, k, sources, counters, order)
+        lowered = 0 if old_state.has_lowered_nothing(family, k, len(counters)) else None
+        return _sketch(family, k, sources, counters, Order(), (lowered, None))
+    return _sketch(*_read(state))
 
 
-def _read(state: bytes) -> tuple[int, int, int, dict[str, int], Order]:
-    magic, version, family, width, zero, k, stored, sources, size, used, zeros, offset, secret, end = (
+def _read(state: bytes) -> tuple[int, int, int, dict[str, int], Order, Tallies]:
+    magic, version, family, width, zero, k, stored, sources, size, used, zeros, offset, secret, *tallies, end = (
         _HEADER.unpack_from(state)
     )
-    if (magic, zero, zeros, end) != (_MAGIC, 0, 0, 0) or version not in (2, _VERSION.get(family)):
+    if (magic, version, zero, zeros, end) != (_MAGIC, _VERSION, 0, 0, 0):
         raise BadState("Expected a sketch in a version of the format that this program knows.")
     if width not in _SLOTS:
         raise BadState("An entry has 8 or 16 bytes.")
-    slots, least = (k, k * ROOM) if family == _STREAM or version > 2 else (stored, 0)
+    slots, least = (stored, 0) if family == _SUMMED else (k, k * ROOM)
     text_at = _HEADER.size + slots * _SLOTS[width].itemsize
     if stored > slots or max(used, least) > size or len(state) != text_at + size:
         raise BadState("The bytes end early, or their lengths do not add up.")
-    if any(secret) and family != _STREAM:
-        raise BadState("Only a stream sketch has a secret.")
-    if offset and (width != NARROW or (stored < k if family == _STREAM else version == 2)):
+    if any(secret) if family != _STREAM else tallies[1]:
+        raise BadState("Only a stream sketch has a secret, and it has no second tally.")
+    if offset and (width != NARROW or family == _SUMMED or (family == _STREAM and stored < k)):
         raise BadState("Only the narrow form of a full stream sketch, or of a compact one, has an offset.")
     read = np.frombuffer(state, _SLOTS[width], slots, _HEADER.size)
     read = read if family == _COMPACT else read[:stored]
@@ -177,7 +194,11 @@ def _read(state: bytes) -> tuple[int, int, int, dict[str, int], Order]:
     counters = dict(zip(keys, _counters(read, width, offset), strict=True))
     if len(counters) != stored:
         raise BadState("A key is stored twice, or there are not as many as the header says.")
-    return family, k, sources, counters, Order(secret)
+    return family, k, sources, counters, Order(secret), (_known(tallies[0] + offset), _known(tallies[1]))
+
+
+def _known(tally: int) -> int | None:
+    return tally if tally < _UNKNOWN else None
 
 
 def _counters(slots: NDArray[np.void], width: int, offset: int) -> list[int]:
@@ -208,22 +229,25 @@ def _keys(slots: NDArray[np.void], text: bytes) -> list[str]:
     return [text[at:end].decode() for at, end in zip(start.tolist(), (start + length).tolist(), strict=True)]
 
 
-def _sketch(family: int, k: int, sources: int, counters: dict[str, int], order: Order) -> Sketch:
+def _sketch(family: int, k: int, sources: int, counters: dict[str, int], order: Order, tallies: Tallies) -> Sketch:
     if not 1 <= k <= MAX_K or sources < 1 or (sources > 1 and family != _SUMMED):
         raise BadState("The number of counters or of sources is out of range.")
     if family == _STREAM:
-        return _checked(StreamSketch(k, counters, order))
+        return _checked(StreamSketch(k, counters, order, tallies[0]))
     if family == _COMPACT:
-        return _checked(CompactSketch(k, counters))
+        return _checked(CompactSketch(k, counters, *tallies))
     if family == _SUMMED:
-        return _checked(SummedSketch(k, sources, counters))
+        return _checked(SummedSketch(k, sources, counters, *tallies))
     raise BadState("There is no such family of sketches.")
 
 
 def _checked(sketch: Sketch) -> Sketch:
-    """The sketch, if a stream can lead to it: not one with more keys than slots, or a zero beside an empty slot."""
+    """The sketch, if a stream can lead to it: not one with more keys than slots, or a zero beside an empty slot, or one
+    that lowered its counters while a slot was empty."""
     most = sketch.most_keys if isinstance(sketch, SummedSketch) else sketch.k
     zeros = isinstance(sketch, StreamSketch) and len(sketch.counters) == sketch.k
     if len(sketch.counters) > most or (0 in sketch.counters.values() and not zeros):
+        raise BadState("No stream leads to these counters.")
+    if isinstance(sketch, StreamSketch) and sketch.lowered and not zeros:
         raise BadState("No stream leads to these counters.")
     return sketch

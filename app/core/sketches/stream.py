@@ -14,6 +14,11 @@ This is the definition, in plain Python. `app/core/kernel` does the same in comp
 The paper fills the sketch with dummy keys that sort after every real key. Here they are the `k - len(counters)`
 empty slots. Nothing is decremented while a slot is empty (it counts as zero), so a zero counter and an empty
 slot never meet, and which of them would be reused first is never asked.
+
+The sketch knows its own error: `lowered`, how often all counters were lowered. Each time takes one from k counters and
+the event that came, so a counter is at most that much too low, and the stream has Σc + (k+1)·lowered events. Of two
+neighbours either all counters fall by one and `lowered` rises by one (states S1 and S2 in the proof of `lem:nb-cases`),
+or `lowered` is the same (S3 to S6).
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,23 +35,35 @@ MAX_K = 65_536
 
 @dataclass(frozen=True, slots=True)
 class StreamSketch:
-    """k counters of one stream. Estimates lie in [f(x) − n/(k+1), f(x)] (`fact:MG-error`)."""
+    """k counters of one stream. Estimates lie in [f(x) − lowered, f(x)], and lowered ≤ n/(k+1) (`fact:MG-error`)."""
 
     k: int
     counters: Mapping[str, int] = field(repr=False)  # private data: never in a log
     order: Order = field(default=PLAIN, repr=False)
+    lowered: int | None = field(default=None, repr=False)  # private too; None where it is not known
 
     @classmethod
     def empty(cls, k: int, order: Order = PLAIN) -> Self:
         """The sketch of a stream without events."""
-        return cls(k, {}, order)
+        return cls(k, {}, order, lowered=0)
 
     def extended(self, events: Events) -> "StreamSketch":
         """The sketch after these events too."""
         fold = _Fold(self.k, self.counters, self.order)
         for key, count in events:
             fold.add(key, count)
-        return StreamSketch(self.k, fold.counters(), self.order)
+        return StreamSketch(self.k, fold.counters(), self.order, sum_if_known(self.lowered, fold.offset))
+
+    @property
+    def events(self) -> int | None:
+        """How many events the stream has; None where it is not known. Private, as the counters are."""
+        return None if self.lowered is None else sum(self.counters.values()) + (self.k + 1) * self.lowered
+
+
+def sum_if_known(*numbers: int | None) -> int | None:
+    """Their sum; None, which is not known, where one of them is not."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
 
 
 class _Fold:

@@ -10,6 +10,12 @@ counter falls by at most (k+1) − k = 1, together k. Taking positive parts does
 `lem:pure-dp-postprocessing-sensitivity` has the sign of the second effect turned; its bound of 2 holds all the same.)
 
 Estimates lie in [f(x) − n/(k+1), f(x)], n over all sources (`lem:pure-dp-postprocessing-error`).
+
+A sum also knows Σγ, its `reduction`, and n, its `events`, each in steps of 1/(k+1): a reduced counter and `reduction`
+are at least all that the sources have counted of a key, and a reduced counter and `events` at least (k+1)·f(x). Of
+neighbours, Σc and n of the source with the event more are higher by one, or Σc is lower by k and n higher by one. So
+the reduced counters with both are at most 2k + 1 apart in ℓ1, with n alone at most 2k; and the square of their ℓ2
+distance, with both, is at most k² + k + 1.
 """
 
 from collections import Counter
@@ -17,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from app.core.sketches.stream import StreamSketch
+from app.core.sketches.stream import StreamSketch, sum_if_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,8 @@ class SummedSketch:
     k: int
     sources: int  # how many stream sketches were added: public, and it bounds the number of keys
     counters: Mapping[str, int] = field(repr=False)  # private data: never in a log
+    reduction: int | None = field(default=None, repr=False)  # Σc over all sources, private too; None where not known
+    events: int | None = field(default=None, repr=False)  # n over all sources, likewise
 
     @classmethod
     def empty(cls, k: int, sources: int) -> Self:
@@ -38,7 +46,7 @@ class SummedSketch:
         """The positive reduced counters of one stream."""
         total = sum(sketch.counters.values())
         scaled = {key: (sketch.k + 1) * count - total for key, count in sketch.counters.items()}
-        return cls(sketch.k, 1, {key: count for key, count in scaled.items() if count > 0})
+        return cls(sketch.k, 1, {key: count for key, count in scaled.items() if count > 0}, total, sketch.events)
 
     def plus(self, other: "SummedSketch") -> "SummedSketch":
         """The sum of both, key by key."""
@@ -46,7 +54,8 @@ class SummedSketch:
             raise ValueError("summed sketches must have the same k")
         counters = Counter(self.counters)
         counters.update(other.counters)
-        return SummedSketch(self.k, self.sources + other.sources, dict(counters))
+        reduction, events = sum_if_known(self.reduction, other.reduction), sum_if_known(self.events, other.events)
+        return SummedSketch(self.k, self.sources + other.sources, dict(counters), reduction, events)
 
     @property
     def most_keys(self) -> int:

@@ -8,7 +8,7 @@ import pytest
 from app.core import kernel
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.order import PLAIN, Order, multipliers
-from app.core.sketches.state import encode
+from app.core.sketches.state import decode, encode
 from app.core.sketches.stream import StreamSketch
 from tests.states import decode_as
 
@@ -59,6 +59,13 @@ def batch(events: Events) -> "scanning.Batch":
 
 def counters(stored: bytes) -> dict[str, int]:
     return dict(decode_as(StreamSketch, stored).counters)
+
+
+def lowered(stored: bytes) -> int | None:
+    """How often all counters were lowered, in a stream or a compact sketch."""
+    sketch = decode(stored)
+    assert isinstance(sketch, StreamSketch | CompactSketch)
+    return sketch.lowered
 
 
 # Compact sketches

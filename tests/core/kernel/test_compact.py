@@ -22,9 +22,11 @@ from tests.core.kernel.native import (
     compact,
     compact_counters,
     compiled_only,
+    lowered,
     people,
 )
 from tests.core.sketches.oracle import Counts, merge_oracle, pamg_after
+from tests.states import decode_as
 from tests.streams import Stream, all_distinct, in_runs, small_streams, zipf
 
 if kernel.NATIVE:
@@ -57,6 +59,11 @@ def plain(given: Input) -> twin.Batch | twin.Sets:
     if isinstance(given, Group):
         return twin.Sets([(None, keys) for keys in given.listed], given.most_keys)
     return twin.Batch(given)
+
+
+def items_in(given: Input) -> int:
+    """People, or events."""
+    return len(given.listed) if isinstance(given, Group) else sum(count for _, count in given)
 
 
 def expected(k: int, counters: Counts, given: Input) -> dict[str, int]:
@@ -105,6 +112,8 @@ def test_the_kernel_equals_the_paper_on_every_short_sequence_of_people(
         fold.add(people(listed))
         last.add(people(listed[-1:]))
         assert compact_counters(fold.state()) == compact_counters(last.state()) == right[listed], listed
+        sketches = {lowered(one.state()) for one in (fold, last)}
+        assert sketches == {CompactSketch.empty(k).extended_by_people(listed).lowered}, listed
         stored[listed] = last.stored()
 
 
@@ -119,10 +128,12 @@ def test_the_kernel_equals_the_paper_on_every_short_stream_of_events(
         stream = tuple(PREFIXES[letter] for letter in letters)
         if stream:
             right[stream] = pamg_after(k, right[stream[:-1]], stream[-1:])
+        sketch = CompactSketch.empty(k).extended(one_by_one(stream))
         for events in (one_by_one(stream), in_runs(stream)):
             fold = compact(k, ordering)
             fold.add(batch(events))
             assert compact_counters(fold.state()) == right[stream], events
+            assert decode_as(CompactSketch, fold.state()) == sketch, events
 
 
 @SMALL_K
@@ -170,12 +181,16 @@ def test_the_kernel_equals_the_paper_and_its_twin_on_adversarial_inputs(
     """In between the sketch stays open, or goes on from its bytes as they are or as they are stored."""
     fold, slow = compact(k, ordering), twin.Fold(encode(CompactSketch.empty(k)))
     counters: dict[str, int] = {}
+    items = 0
     for item, how in zip(given, between, strict=False):
         fold.add(compiled(item))
         slow.add(plain(item))
         counters = expected(k, counters, item)
         state = fold.state()
-        assert compact_counters(state) == compact_counters(slow.state()) == counters
+        items += items_in(item)
+        assert compact_counters(state) == counters
+        assert decode_as(CompactSketch, state) == decode_as(CompactSketch, slow.state())  # what was lowered too
+        assert decode_as(CompactSketch, state).items == items
         assert fold.stored() == by_column(state)
         if how:
             fold = compact(k, ordering, state if how == 1 else by_slot(fold.stored()))
@@ -191,12 +206,12 @@ def test_long_streams_are_folded_like_the_definition_folds_them(k: int, stream: 
     fold, sketch = compact(k), CompactSketch.empty(k)
     for at in range(0, len(stream), 333):
         fold.add(batch(one_by_one(stream[at : at + 333])))
-    assert compact_counters(fold.state()) == sketch.extended(one_by_one(stream)).counters
+    assert decode_as(CompactSketch, fold.state()) == sketch.extended(one_by_one(stream))
     listed = [stream[at : at + at % 7] for at in range(0, len(stream), 3)]
     fold = compact(k)
     for at in range(0, len(listed), 99):
         fold.add(people(listed[at : at + 99]))
-    assert compact_counters(fold.state()) == sketch.extended_by_people(listed).counters
+    assert decode_as(CompactSketch, fold.state()) == sketch.extended_by_people(listed)
 
 
 def far_apart(seed: int, keys: list[str]) -> Iterator[tuple[Events, Group]]:
@@ -229,7 +244,7 @@ def test_a_sketch_that_is_nearly_always_full_forgets_and_stores_like_the_definit
     for at in range(0, 5000, 250):
         fold.add(people(listed[at : at + 250], 3))
     kept = [list(dict.fromkeys(keys))[:3] for keys in listed]
-    assert compact_counters(fold.state()) == CompactSketch.empty(k).extended_by_people(kept).counters
+    assert decode_as(CompactSketch, fold.state()) == CompactSketch.empty(k).extended_by_people(kept)
 
 
 def test_a_fold_of_the_largest_size_is_folded_like_the_definition_folds_it() -> None:
@@ -240,5 +255,5 @@ def test_a_fold_of_the_largest_size_is_folded_like_the_definition_folds_it() -> 
     fold = compact(k)
     fold.add(batch(events), people(listed, k + 1), batch(events[:1000]))
     sketch = CompactSketch.empty(k).extended(events).extended_by_people(listed).extended(events[:1000])
-    assert compact_counters(fold.state()) == sketch.counters
+    assert decode_as(CompactSketch, fold.state()) == sketch
     assert len(sketch.counters) > k // 2

@@ -2,6 +2,7 @@
 
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -15,6 +16,7 @@ from app.core.errors import BadState
 from app.core.kernel import twin
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import LARGEST_NARROW, by_slot, decode, encode
+from app.core.sketches.stream import sum_if_known
 from app.core.sketches.summed import SummedSketch
 from tests.core.kernel.adversarial import LARGEST_COUNT, adversarial_counts, key_pools
 from tests.core.kernel.native import (
@@ -26,10 +28,12 @@ from tests.core.kernel.native import (
     compact,
     compact_counters,
     compiled_only,
+    lowered,
     people,
 )
 from tests.core.sketches.oracle import merge_oracle
 from tests.fuzz.states import with_offset
+from tests.states import decode_as
 from tests.streams import zipf
 
 pytestmark = compiled_only
@@ -46,7 +50,7 @@ sets_of_short_keys = st.lists(st.lists(short_keys, max_size=6), max_size=20)
 
 def text_of(stored: bytes) -> bytes:
     (k,) = struct.unpack_from("<I", stored, 8)
-    return stored[64 + 16 * k :]
+    return stored[80 + 16 * k :]
 
 
 def text_size(stored: bytes) -> tuple[int, int]:
@@ -65,7 +69,7 @@ def test_nothing_of_a_forgotten_key_stays_behind(k: int, batches: list[tuple[lis
         state = fold.state()
         left = bytearray(text_of(state))
         for slot in range(k):
-            entry, start, length, _room = struct.unpack_from("<QIHH", state, 64 + 16 * slot)
+            entry, start, length, _room = struct.unpack_from("<QIHH", state, 80 + 16 * slot)
             assert (entry == 0) == (length == 0)
             left[start : start + length] = bytes(length)
         assert not any(left)
@@ -80,7 +84,7 @@ def test_keys_of_at_most_16_bytes_never_change_the_size_of_a_state(
     fold = compact(k)
     before = len(fold.state())
     fold.add(people(listed), batch(events), people(listed))
-    assert len(fold.state()) == len(fold.stored()) == before == 64 + 32 * k
+    assert len(fold.state()) == len(fold.stored()) == before == 80 + 32 * k
 
 
 @pytest.mark.parametrize("k", [1, 2, 8, 20])
@@ -96,10 +100,10 @@ def test_the_text_grows_and_is_closed_up_as_long_keys_follow_short_ones(ordering
         events, listed = [(key, rng.randint(1, 3)) for key in keys], [keys[at : at + 3] for at in range(len(keys))]
         fold.add(batch(events), people(listed))
         expected = expected.extended(events).extended_by_people(listed)
-        assert compact_counters(fold.state()) == expected.counters
+        assert decode(fold.state()) == expected
         size, used = text_size(fold.state())
         assert used <= size <= max(16 * k, 2 * 512 * (k + 1) * 4 // 3)
-        assert len(fold.state()) == 64 + 16 * k + size
+        assert len(fold.state()) == 80 + 16 * k + size
         uses.append(used)
     assert text_size(fold.state())[0] > 16 * k  # it grew
     assert any(later < earlier for earlier, later in pairwise(uses))  # and was closed up
@@ -121,8 +125,8 @@ def test_a_text_that_is_full_of_abandoned_rooms_is_closed_up_instead_of_grown() 
 
 
 def full(k: int, smallest: int, offset: int) -> bytes:
-    """k keys with the counters smallest, smallest + 1, …, kept with this offset."""
-    sketch = CompactSketch(k, {f"key {number}": smallest + number for number in range(k)})
+    """k keys with the counters smallest, smallest + 1, …, kept with this offset; lowered nine times before."""
+    sketch = CompactSketch(k, {f"key {number}": smallest + number for number in range(k)}, lowered=9, items=99)
     return with_offset(encode(sketch), offset)
 
 
@@ -137,16 +141,16 @@ def test_a_large_offset_is_taken_off_before_entries_outgrow_the_narrow_form(
     k: int, smallest: int, below: int, pool: list[str], data: st.DataObject
 ) -> None:
     stored = full(k, smallest, LARGEST_NARROW - smallest - k - below)
-    fold, expected = compact(k, KEYED, stored), compact_counters(stored)
+    fold, expected = compact(k, KEYED, stored), decode_as(CompactSketch, stored)
     keys = st.sampled_from([*pool, "key 0", "key 1"])
     added = 0
     for _ in range(data.draw(st.integers(1, 3))):
         events = data.draw(st.lists(st.tuples(keys, adversarial_counts), max_size=5))
         listed = data.draw(st.lists(st.lists(keys, max_size=4), max_size=60))
         fold.add(batch(events), people(listed))
-        expected = dict(CompactSketch(k, expected).extended(events).extended_by_people(listed).counters)
+        expected = expected.extended(events).extended_by_people(listed)
         added += sum(count for _, count in events) + len(listed)
-        assert compact_counters(fold.state()) == expected
+        assert decode(fold.state()) == expected  # what was lowered is not taken off
     if added > below + 1:
         assert offset_of(fold.state()) < LARGEST_NARROW // 2
 
@@ -178,46 +182,62 @@ def test_counters_are_the_same_where_taking_the_offset_off_does_not_help() -> No
 
 @pytest.mark.parametrize("offset", [0, 4])
 def test_counters_of_more_than_62_bits_are_handed_over_to_the_twin_and_back(offset: int) -> None:
-    sketch = CompactSketch(2, {"a": LARGEST_NARROW - 10, "b": 3})
+    sketch = CompactSketch(2, {"a": LARGEST_NARROW - 10, "b": 3}, lowered=2, items=LARGEST_NARROW)
     fold = kernel.Fold(with_offset(encode(sketch), offset))
+    sketch = replace(sketch, lowered=2 + offset)
     for events in ([("a", 7)], [("a", 100), ("c", 1)], [("d", LARGEST_COUNT)], [("a", LARGEST_COUNT)]):
         fold.add(kernel.batch_of(events), kernel.sets_of([("u", ["a", "a"])], 2))
         sketch = sketch.extended(events).extended_by_people(["a"])
-        assert compact_counters(fold.state()) == sketch.counters
+        assert decode(fold.state()) == sketch
     assert fold.state()[WIDTH] == 16
     assert fold.stored() == fold.state()  # only the narrow form has columns
     down = [("x", LARGEST_COUNT), ("y", LARGEST_COUNT)] * 4  # each takes from all what it adds to none
     fold = kernel.Fold(fold.state())
     fold.add(kernel.batch_of(down))
-    assert compact_counters(fold.state()) == sketch.extended(down).counters
+    assert decode(fold.state()) == sketch.extended(down)
     assert fold.state()[WIDTH] == 8
     again = kernel.Fold(fold.state())
     assert type(again._fold) is type(compact(2))
+
+
+@pytest.mark.parametrize("less", range(4))
+def test_tallies_too_large_for_their_fields_become_unknown(less: int) -> None:
+    largest = 2**64 - 2
+    sketch = CompactSketch(1, {"a": 9}, lowered=largest - 3, items=largest - 5)
+    fold = compact(1, KEYED, encode(sketch))
+    fold.add(people(["b"] * 2), batch([("c", 1 + less)]))
+    after = sketch.extended_by_people(["b"] * 2).extended([("c", 1 + less)])
+    assert decode(fold.state()) == decode(encode(after))
+    assert lowered(fold.state()) == (after.lowered if less == 0 else None)
+    assert decode_as(CompactSketch, fold.state()).items == (after.items if less <= 2 else None)
+    unknown = replace(sketch, lowered=None, items=None)
+    fold = compact(1, KEYED, encode(unknown))
+    fold.add(people(["b"]), batch([("c", 1 + less)]))
+    assert decode(fold.state()) == unknown.extended([("b", 1), ("c", 1 + less)])
 
 
 # What callers see
 
 
 def packed(sketch: CompactSketch) -> bytes:
-    """In version 2, which had as many slots and as much text as are used: a sum is laid out like that."""
-    stored = bytearray(encode(SummedSketch(sketch.k, 1, sketch.counters)))
-    stored[5] = 2  # the family
-    return bytes(stored)
+    """In version 2, which had as many slots and as much text as are used, as a sum has; and no tallies."""
+    stored = encode(SummedSketch(sketch.k, 1, sketch.counters))
+    return stored[:4] + b"\2\2" + stored[6:56] + stored[72:]
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 6), key_pools, key_pools)
-def test_a_packed_state_of_version_2_is_opened_and_goes_on_in_version_3(
+def test_a_packed_state_of_version_2_is_opened_and_goes_on_in_this_version(
     k: int, before: list[str], after: list[str]
 ) -> None:
     sketch = CompactSketch.empty(k).extended((key, 1 + at) for at, key in enumerate(before))
-    assert decode(packed(sketch)) == sketch
+    assert decode(packed(sketch)) == replace(sketch, lowered=None, items=None)
     fold = kernel.Fold(packed(sketch))
     assert type(fold._fold) is type(compact(k))
     listed = [after[at : at + 3] for at in range(len(after))]
     fold.add(kernel.sets_of([(None, keys) for keys in listed], 3))
     assert compact_counters(by_slot(fold.stored())) == sketch.extended_by_people(listed).counters
-    assert fold.state()[4] == 3
+    assert fold.state()[4] == 4
 
 
 def test_the_kernel_opens_narrow_compact_sketches_and_its_twin_the_others() -> None:
@@ -232,9 +252,20 @@ def test_an_empty_batch_changes_nothing() -> None:
         fold = compact(k)
         fold.add(people(["ab", "b", "bc"]), batch([("a", 2)]))
         before = fold.state()
-        for nothing in ([batch([])], [people([])], [people([[]])], [people([[], []]), batch([])], []):
+        for nothing in ([batch([])], [people([])], [people([]), batch([])], []):
             fold.add(*nothing)
             assert fold.state() == before
+
+
+def test_a_person_without_keys_is_counted_as_a_person_and_changes_nothing_else() -> None:
+    fold, sketch = compact(1), CompactSketch.empty(1)
+    for listed in (["a"], [], ["a", "b"], [], []):
+        fold.add(people([listed]))
+        after = sketch.extended_by_people([listed])
+        assert decode(fold.state()) == after
+        assert listed or after == replace(sketch, items=sum_if_known(sketch.items, 1))
+        sketch = after
+    assert sketch == CompactSketch(1, {"a": 1}, lowered=1, items=5)
 
 
 def test_what_is_no_batch_is_refused_by_its_type_and_leaves_the_fold_as_it_was() -> None:

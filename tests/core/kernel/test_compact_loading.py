@@ -21,7 +21,7 @@ if kernel.NATIVE:
 pytestmark = compiled_only
 
 FULL = encode(CompactSketch(3, {"a": 1, "b": 5, "a key of 17 bytes": 7}))
-SLOTS = 64
+SLOTS = 80
 
 
 def with_a_hole() -> bytes:
@@ -45,8 +45,8 @@ OTHER_FORMS = {
 }
 WRONG = {
     "nothing": b"",
-    "half a header": FULL[:63],
-    "a header alone": FULL[:64],
+    "half a header": FULL[:79],
+    "a header alone": FULL[:80],
     "a wrong magic": b"DSCS" + FULL[4:],
     "a byte that must be zero": changed("<B", 7, 2),
     "no slots": changed("<I", 8, 0),
@@ -59,7 +59,7 @@ WRONG = {
     "a shorter text": changed("<I", 20, 48),
     "more used text than text": changed("<I", 24, 65),
     "text that is used and not counted": changed("<I", 24, 63),
-    "an empty text": bytes(changed("<I", 20, 0, encode(CompactSketch.empty(1)))[:80]),
+    "an empty text": bytes(changed("<I", 20, 0, encode(CompactSketch.empty(1)))[:96]),
     "an offset above a counter": changed("<Q", 32, 2),
     "an offset at a counter": changed("<Q", 32, 1),
     "an offset beyond 62 bits": with_offset(FULL, LARGEST_NARROW),
@@ -126,10 +126,12 @@ def test_damaged_states_are_refused_or_survived_and_sound_ones_folded_as_by_the_
 def test_any_bytes_are_refused_or_survived(rest: bytes, plain: bool, stored: int) -> None:
     """With the right beginning, k = 1 and a text that fills the rest."""
     size = max(len(rest) - 16, 16)
-    header = struct.pack("<8sIIIIIIQ16sQ", b"DSCR\x03\x02\x08\0", 1, stored, 1, size, min(size, 64), 0, 0, bytes(16), 0)
+    header = struct.pack(
+        "<8sIIIIIIQ16sQQQ", b"DSCR\x04\x02\x08\0", 1, stored, 1, size, min(size, 64), 0, 0, bytes(16), 0, 0, 0
+    )
     try:
         fold = compact(1, EQUAL_HASHES if plain else KEYED, header + rest.ljust(16 + size, b"\0"))
     except ValueError:
         return
     fold.add(batch([("a", 1), ("b" * 512, 3), ("c", 2)]), people(["abc", "a", ["d" * 300, "e"]]))
-    assert len(fold.state()) >= 64 + 16 + size
+    assert len(fold.state()) >= 80 + 16 + size

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -13,12 +14,13 @@ from hypothesis import strategies as st
 from app.core import kernel
 from app.core.kernel import twin
 from app.core.sketches.order import Order
-from app.core.sketches.state import LARGEST_NARROW, by_column, encode
+from app.core.sketches.state import LARGEST_NARROW, by_column, decode, encode
 from app.core.sketches.stream import StreamSketch
 from tests.core.kernel.adversarial import LARGEST_COUNT, PREFIXES, adversarial_counts, key_pools
-from tests.core.kernel.native import KEYED, ORDERINGS, Events, Ordering, batch, compiled_only, counters
+from tests.core.kernel.native import KEYED, ORDERINGS, Events, Ordering, batch, compiled_only, counters, lowered
 from tests.core.sketches import oracle
 from tests.fuzz.states import with_offset
+from tests.states import decode_as
 from tests.streams import Stream, all_distinct, in_runs, small_streams, zipf
 
 pytestmark = compiled_only
@@ -53,9 +55,9 @@ def test_the_last_third_of_what_is_stored_stays_while_short_keys_come_and_go() -
     before = fold.stored()
     fold.add(batch(one_by_one(zipf(20_000, keys=5000, seed=1))))
     after = fold.stored()
-    assert len(after) == len(before) == 64 + 32 * k
-    assert after[64 + 20 * k :] == before[64 + 20 * k :]
-    assert sum(one != other for one, other in zip(before[: 64 + 20 * k], after, strict=False)) > k
+    assert len(after) == len(before) == 80 + 32 * k
+    assert after[80 + 20 * k :] == before[80 + 20 * k :]
+    assert sum(one != other for one, other in zip(before[: 80 + 20 * k], after, strict=False)) > k
 
 
 # Every short stream
@@ -67,15 +69,19 @@ def test_the_kernel_equals_the_paper_on_every_short_stream(
     k: int, universe: int, longest: int, ordering: Ordering
 ) -> None:
     sketches: dict[Stream, oracle.Sketch] = {(): oracle.empty(k)}
+    times: dict[Stream, int] = {(): 0}  # that all counters were lowered
     for letters in small_streams(universe, longest):
         stream = tuple(PREFIXES[letter] for letter in letters)
         if stream:
-            sketches[stream] = oracle.after(sketches[stream[:-1]], stream[-1], ordering.place)
+            before, last = stream[:-1], stream[-1]
+            sketches[stream] = oracle.after(sketches[before], last, ordering.place)
+            times[stream] = times[before] + oracle.paid(sketches[before], last, 1, ordering.place)
         expected = oracle.without_dummies(sketches[stream])
         for events in (one_by_one(stream), in_runs(stream)):
             fold = ordering.opened(k)
             fold.add(batch(events))
             assert counters(fold.state()) == expected, events
+            assert lowered(fold.state()) == times[stream], events
 
 
 @EACH_ORDERING
@@ -87,7 +93,7 @@ def test_a_stream_may_be_stored_between_any_two_of_its_events(ordering: Ordering
         for split in range(len(stream)):
             fold = ordering.opened(k, stored[stream[:split]])
             fold.add(batch(one_by_one(stream[split:])))
-            results.add(frozenset(counters(fold.state()).items()))
+            results.add((frozenset(counters(fold.state()).items()), lowered(fold.state())))
             stored[stream] = fold.state()
         assert len(results) <= 1, stream
     assert len(stored) == sum(4**length for length in range(6))
@@ -116,8 +122,10 @@ def test_the_kernel_equals_the_paper_on_adversarial_streams(
             before = fold.state()
             fold = ordering.opened(k, before)
             assert fold.state() == before
-    expected = oracle.misra_gries_weighted(k, (event for events in batches for event in events), ordering.place)
+    together = [event for events in batches for event in events]
+    expected = oracle.misra_gries_weighted(k, together, ordering.place)
     assert counters(fold.state()) == oracle.without_dummies(expected)
+    assert lowered(fold.state()) == oracle.lowered(k, together, ordering.place)
 
 
 @pytest.mark.parametrize("k", [1, 7, 64, 500])
@@ -127,7 +135,7 @@ def test_long_streams_are_folded_like_the_definition_folds_them(k: int, stream: 
     fold = KEYED.opened(k)
     for at in range(0, len(events), 333):
         fold.add(batch(events[at : at + 333]))
-    assert counters(fold.state()) == StreamSketch.empty(k, KEYED.order).extended(events).counters
+    assert decode(fold.state()) == StreamSketch.empty(k, KEYED.order).extended(events)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -143,6 +151,7 @@ def test_counters_far_apart_are_found_in_the_order_of_their_size(ordering: Order
         fold.add(batch(events[at : at + 100]))
     expected = oracle.misra_gries_weighted(k, events, ordering.place)
     assert counters(fold.state()) == oracle.without_dummies(expected)
+    assert lowered(fold.state()) == oracle.lowered(k, events, ordering.place)
 
 
 def test_a_fold_of_the_largest_size_is_folded_like_the_definition_folds_it() -> None:
@@ -150,7 +159,7 @@ def test_a_fold_of_the_largest_size_is_folded_like_the_definition_folds_it() -> 
     events = [(f"{number % 70_000}", 1 + number % 3) for number in range(140_000)]
     fold = KEYED.opened(k)
     fold.add(batch(events))
-    assert counters(fold.state()) == StreamSketch.empty(k, KEYED.order).extended(events).counters
+    assert decode(fold.state()) == StreamSketch.empty(k, KEYED.order).extended(events)
 
 
 # The text
@@ -178,7 +187,7 @@ def test_the_text_grows_and_is_closed_up_as_long_keys_replace_short_ones(orderin
         assert counters(fold.state()) == oracle.without_dummies(expected)
         size, used = text_size(fold.state())
         assert used <= size <= max(16 * k, 2 * 512 * (k + 1) * 4 // 3)
-        assert len(fold.state()) == 64 + 16 * k + size
+        assert len(fold.state()) == 80 + 16 * k + size
         uses.append(used)
     assert text_size(fold.state())[0] > 16 * k  # it grew
     assert any(later < earlier for earlier, later in pairwise(uses))  # and was closed up
@@ -203,15 +212,15 @@ def test_keys_of_at_most_16_bytes_never_change_the_size_of_a_state(k: int, event
     fold = KEYED.opened(k)
     before = len(fold.state())
     fold.add(batch(events))
-    assert len(fold.state()) == before == 64 + 32 * k
+    assert len(fold.state()) == before == 80 + 32 * k
 
 
 # The end of the narrow form
 
 
 def full(k: int, smallest: int, offset: int) -> bytes:
-    """k keys with the counters smallest, smallest + 1, …, kept with this offset."""
-    sketch = StreamSketch(k, {f"key {number}": smallest + number for number in range(k)}, KEYED.order)
+    """k keys with the counters smallest, smallest + 1, …, kept with this offset; lowered nine times before."""
+    sketch = StreamSketch(k, {f"key {number}": smallest + number for number in range(k)}, KEYED.order, lowered=9)
     return with_offset(encode(sketch), offset)
 
 
@@ -222,11 +231,11 @@ def test_a_large_offset_is_taken_off_before_entries_outgrow_the_narrow_form(
 ) -> None:
     stored = full(k, smallest, LARGEST_NARROW - smallest - k - below)
     fold = KEYED.opened(k, stored)
-    expected = StreamSketch(k, counters(stored), KEYED.order)
+    expected = decode_as(StreamSketch, stored)
     for events in batches:
         fold.add(batch(events))
         expected = expected.extended(events)
-    assert counters(fold.state()) == expected.counters
+    assert decode(fold.state()) == expected  # what was lowered is not taken off
     if sum(count for events in batches for _, count in events) > below + 1:
         assert struct.unpack_from("<Q", fold.state(), 32)[0] < LARGEST_NARROW // 2
 
@@ -245,29 +254,54 @@ def test_the_last_entry_that_fits_is_taken_and_the_next_changes_nothing() -> Non
 
 
 def test_counters_are_the_same_where_taking_the_offset_off_does_not_help() -> None:
-    sketch = StreamSketch(2, {"a": LARGEST_NARROW - 10, "b": 3}, KEYED.order)
+    sketch = StreamSketch(2, {"a": LARGEST_NARROW - 10, "b": 3}, KEYED.order, lowered=2)
     fold = KEYED.opened(2, with_offset(encode(sketch), 5))
+    sketch = replace(sketch, lowered=7)
     with pytest.raises(OverflowError):
         fold.add(batch([("c", 11)]))
-    assert counters(fold.state()) == sketch.counters
+    assert decode(fold.state()) == sketch
     fold.add(batch([("c", 5)]))  # and it still folds
-    assert counters(fold.state()) == sketch.extended([("c", 5)]).counters
+    assert decode(fold.state()) == sketch.extended([("c", 5)])
 
 
 @pytest.mark.parametrize("offset", [0, 4])
 def test_counters_of_more_than_62_bits_are_handed_over_to_the_twin_and_back(offset: int) -> None:
-    sketch = StreamSketch(2, {"a": LARGEST_NARROW - 10, "b": 3}, KEYED.order)
+    sketch = StreamSketch(2, {"a": LARGEST_NARROW - 10, "b": 3}, KEYED.order, lowered=2)
     fold = kernel.Fold(with_offset(encode(sketch), offset))
+    sketch = replace(sketch, lowered=2 + offset)
     for events in ([("a", 7)], [("a", 100), ("c", 1)], [("d", LARGEST_COUNT)], [("a", LARGEST_COUNT)]):
         fold.add(kernel.batch_of(events))
         sketch = sketch.extended(events)
-        assert counters(fold.state()) == sketch.counters
+        assert decode(fold.state()) == sketch
     assert fold.state()[6] == 16
     down = [("x", LARGEST_COUNT), ("y", LARGEST_COUNT)] * 4  # each takes from all what it adds to none
     fold = kernel.Fold(fold.state())
     fold.add(kernel.batch_of(down))
     sketch = sketch.extended(down)
-    assert counters(fold.state()) == sketch.counters
+    assert decode(fold.state()) == sketch
+
+
+@pytest.mark.parametrize("less", range(5))
+def test_what_is_lowered_more_often_than_its_field_holds_becomes_unknown(less: int) -> None:
+    """In the kernel, when its offset is taken off, and in what reads its bytes."""
+    largest = 2**64 - 2
+    sketch = StreamSketch(1, {"a": 6}, KEYED.order, lowered=largest - 3)
+    fold = KEYED.opened(1, with_offset(encode(sketch), 0))
+    fold.add(batch([("b", 1 + less)]))
+    right = largest - 2 + less if less <= 2 else None
+    assert lowered(fold.state()) == lowered(encode(sketch.extended([("b", 1 + less)]))) == right
+    close = KEYED.opened(1, with_offset(encode(sketch), LARGEST_NARROW - 10))
+    assert lowered(close.state()) is None
+    close.add(batch([("a", 7)]))
+    assert struct.unpack_from("<QQ", close.state(), 56) == (2**64 - 1, 0)  # it took the offset off
+
+
+def test_what_is_not_known_stays_unknown() -> None:
+    sketch = StreamSketch(1, {"a": 6}, KEYED.order)
+    fold = KEYED.opened(1, encode(sketch))
+    fold.add(batch([("b", 3), ("a", 5), ("c", 2)]))
+    assert decode(fold.state()) == sketch.extended([("b", 3), ("a", 5), ("c", 2)])
+    assert lowered(fold.state()) is None
 
 
 def test_a_sketch_that_is_narrow_again_is_opened_by_the_kernel_again() -> None:

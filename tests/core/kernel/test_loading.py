@@ -22,7 +22,7 @@ if kernel.NATIVE:
 pytestmark = compiled_only
 
 STORED = encode(StreamSketch(3, {"a": 1, "b": 5, "a key of 17 bytes": 7}, KEYED.order))
-SLOTS = 64
+SLOTS = 80
 
 
 def changed(kind: str, at: int, value: int, stored: bytes = STORED) -> bytes:
@@ -33,8 +33,8 @@ def changed(kind: str, at: int, value: int, stored: bytes = STORED) -> bytes:
 
 WRONG = {
     "nothing": b"",
-    "half a header": STORED[:63],
-    "a header alone": STORED[:64],
+    "half a header": STORED[:79],
+    "a header alone": STORED[:80],
     "a wrong magic": b"DSCS" + STORED[4:],
     "version 1": changed("<B", 4, 1),
     "a compact sketch": changed("<B", 5, 2),
@@ -48,9 +48,10 @@ WRONG = {
     "a shorter text": changed("<I", 20, 48),
     "more used text than text": changed("<I", 24, 65),
     "text that is used and not counted": changed("<I", 24, 63),
-    "an empty text": bytes(changed("<I", 20, 0, encode(StreamSketch.empty(1, KEYED.order)))[:80]),
+    "an empty text": bytes(changed("<I", 20, 0, encode(StreamSketch.empty(1, KEYED.order)))[:96]),
     "an offset above a counter": changed("<Q", 32, 2),
     "an offset while a slot is empty": changed("<Q", 32, 1, encode(StreamSketch.empty(2, KEYED.order))),
+    "lowered while a slot is empty": changed("<Q", 56, 1, encode(StreamSketch.empty(2, KEYED.order))),
     "an offset beyond 62 bits": with_offset(STORED, LARGEST_NARROW),
     "an entry beyond 62 bits": changed("<Q", SLOTS, LARGEST_NARROW + 1),
     "a key outside the text": changed("<I", SLOTS + 8, 64),
@@ -109,14 +110,16 @@ def test_damaged_states_are_refused_or_survived_and_sound_ones_folded_as_by_the_
 def test_any_bytes_are_refused_or_survived(rest: bytes, plain: bool) -> None:
     """With the right beginning, k = 1 and a text that fills the rest."""
     size = max(len(rest) - 16, 16)
-    header = struct.pack("<8sIIIIIIQ16sQ", b"DSCR\x02\x01\x08\0", 1, 1, 1, size, min(size, 64), 0, 0, bytes(16), 0)
+    header = struct.pack(
+        "<8sIIIIIIQ16sQQQ", b"DSCR\x04\x01\x08\0", 1, 1, 1, size, min(size, 64), 0, 0, bytes(16), 0, 0, 0
+    )
     ordering = EQUAL_HASHES if plain else KEYED
     try:
         fold = folding.Fold(header + rest.ljust(16 + size, b"\0"), ordering.multipliers)
     except ValueError:
         return
     fold.add(kernel.batch_of([("a", 1), ("b" * 512, 3), ("c", 2)]))  # type: ignore[arg-type]
-    assert len(fold.state()) >= 64 + 16 + size
+    assert len(fold.state()) >= 80 + 16 + size
 
 
 def test_what_is_no_bytes_is_refused_by_its_type() -> None:

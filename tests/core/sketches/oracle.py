@@ -67,6 +67,20 @@ def after_weighted(sketch: Sketch, name: str, count: int, places: Places = by_na
     return {**sketch, x: sketch[x] + count}
 
 
+def paid(sketch: Sketch, name: str, count: int, places: Places = by_name) -> int:
+    """How many of `count` events in a row take branch 2, which lowers all counters."""
+    return 0 if real_key(name, places) in sketch else min(count, *sketch.values())
+
+
+def lowered(k: int, events: Iterable[tuple[str, int]], places: Places = by_name) -> int:
+    """How often all counters were lowered."""
+    sketch, times = empty(k), 0
+    for name, count in events:
+        times += paid(sketch, name, count, places)
+        sketch = after_weighted(sketch, name, count, places)
+    return times
+
+
 def misra_gries(k: int, stream: Iterable[str]) -> Sketch:
     sketch = empty(k)
     for name in stream:
@@ -96,12 +110,21 @@ def with_dummies(sketch: StreamSketch) -> Sketch:
 
 def merge_oracle(k: int, *parts: Counts) -> dict[str, int]:
     """sec:merge word for word: add up, subtract the k+1'th largest, drop what is not positive."""
+    total, cut = _added(parts), cut_of(k, *parts)
+    return {key: count - cut for key, count in total.items() if count > cut}
+
+
+def cut_of(k: int, *parts: Counts) -> int:
+    """What a merge subtracts: the k+1'th largest sum, or nothing."""
+    largest = sorted(_added(parts).values(), reverse=True)
+    return largest[k] if len(largest) > k else 0
+
+
+def _added(parts: Iterable[Counts]) -> Counter[str]:
     total: Counter[str] = Counter()
     for part in parts:
         total.update(part)
-    largest = sorted(total.values(), reverse=True)
-    cut = largest[k] if len(largest) > k else 0
-    return {key: count - cut for key, count in total.items() if count > cut}
+    return total
 
 
 def pamg_after(k: int, counters: Counts, keys: Collection[str]) -> dict[str, int]:

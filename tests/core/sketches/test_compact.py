@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.stream import StreamSketch
 from tests.core.sketches import oracle
-from tests.core.sketches.oracle import Counts, merge_oracle, pamg
+from tests.core.sketches.oracle import Counts, cut_of, merge_oracle, pamg
 from tests.streams import LETTERS, Stream, neighbours, small_streams
 
 State = tuple[tuple[str, int], ...]  # sorted items, so that equal counters are one state
@@ -68,6 +68,9 @@ def test_merging_is_the_rule_of_the_k_plus_first_largest(k: int) -> None:
     for left, right in product(states, repeat=2):
         merged = sketch_of(k, left).merged(sketch_of(k, right))
         assert merged == CompactSketch(k, merge_oracle(k, dict(left), dict(right))), (left, right)
+        known = CompactSketch(k, dict(left), lowered=5, items=50).merged(CompactSketch(k, dict(right), 7, 70))
+        assert known.counters == merged.counters
+        assert (known.lowered, known.items) == (12 + cut_of(k, dict(left), dict(right)), 120), (left, right)
 
 
 @SMALL_K
@@ -166,6 +169,8 @@ def pamg_sketches(k: int, universe: int, longest: int) -> dict[Users, CompactSke
 def test_one_user_at_a_time_is_the_privacy_aware_sketch(k: int, universe: int, longest: int) -> None:
     for users, sketch in pamg_sketches(k, universe, longest).items():
         assert sketch.counters == pamg(k, users), users
+        before = (pamg(k, users[:number]).keys() | keys for number, keys in enumerate(users))
+        assert (sketch.lowered, sketch.items) == (sum(len(keys) > k for keys in before), len(users)), users
 
 
 @SMALL_K
@@ -264,17 +269,28 @@ def built(k: int, tree: object, true: Counter[str]) -> CompactSketch:
     return sketch
 
 
+def items_in(tree: object) -> int:
+    """Events and people."""
+    if isinstance(tree, tuple):
+        return items_in(tree[0]) + items_in(tree[1])
+    assert isinstance(tree, list)
+    return sum(len(batch) if isinstance(batch, tuple) else sum(count for _, count in batch) for batch in tree)
+
+
 @many_examples
 @given(st.integers(1, 4), trees)
-def test_estimates_are_at_most_m_over_k_plus_one_too_low_however_a_sketch_was_made(k: int, tree: object) -> None:
-    """`lem:user-level-merge-error`, in whole numbers."""
+def test_estimates_are_at_most_what_was_lowered_too_low_however_a_sketch_was_made(k: int, tree: object) -> None:
+    """And that is at most M/(k+1): `lem:user-level-merge-error`, in whole numbers. It also knows its items."""
     true: Counter[str] = Counter()
     sketch = built(k, tree, true)
+    assert sketch.items == items_in(tree)
+    assert sketch.lowered is not None
+    assert sketch.lowered * (k + 1) <= true.total()
     assert len(sketch.counters) <= k
     assert all(count > 0 for count in sketch.counters.values())
     assert sketch.counters.keys() <= true.keys()
     for key, count in true.items():
-        assert 0 <= (count - sketch.counters.get(key, 0)) * (k + 1) <= true.total()
+        assert 0 <= count - sketch.counters.get(key, 0) <= sketch.lowered
 
 
 @many_examples
@@ -335,7 +351,7 @@ def test_an_event_is_a_merge_with_a_sketch_of_one_key(k: int) -> None:
 def test_a_stream_gives_its_positive_counters() -> None:
     folded = StreamSketch.empty(2).extended([("a", 1), ("b", 2), ("c", 1)])
     assert oracle.without_dummies(oracle.misra_gries(2, "abbc")) == folded.counters == {"a": 0, "b": 1}
-    assert CompactSketch.of_stream(folded) == CompactSketch(2, {"b": 1})
+    assert CompactSketch.of_stream(folded) == CompactSketch(2, {"b": 1}, lowered=1, items=4)
 
 
 def test_sketches_of_different_k_are_not_merged() -> None:

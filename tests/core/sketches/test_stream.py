@@ -47,20 +47,25 @@ def by_descending_count(stream: Stream) -> Events:
     return sorted(Counter(stream).items(), key=lambda item: (-item[1], item[0]))
 
 
-def oracles(k: int, order: Order, longest: int) -> Iterator[tuple[Stream, Sketch]]:
-    """Every small stream with its sketch by the oracle, each made from the sketch of all events but the last."""
-    sketches: dict[Stream, Sketch] = {}
+def oracles(k: int, order: Order, longest: int) -> Iterator[tuple[Stream, Sketch, int]]:
+    """Every small stream with its sketch by the oracle, each made from the sketch of all events but the last; and how
+    often all counters were lowered."""
+    sketches: dict[Stream, tuple[Sketch, int]] = {(): (oracle.empty(k), 0)}
     for stream in small_streams(UNIVERSE, longest):
-        sketches[stream] = oracle.after(sketches[stream[:-1]], stream[-1], order.place) if stream else oracle.empty(k)
-        yield stream, sketches[stream]
+        if stream:
+            sketch, lowered = sketches[stream[:-1]]
+            lowered += oracle.paid(sketch, stream[-1], 1, order.place)
+            sketches[stream] = oracle.after(sketch, stream[-1], order.place), lowered
+        yield stream, *sketches[stream]
 
 
 @SMALL_K
 @pytest.mark.parametrize("events", [one_by_one, in_runs])
 @EITHER_ORDER
 def test_the_fold_equals_the_paper_on_every_small_stream(k: int, events: Arranged, order: Order, longest: int) -> None:
-    for stream, expected in oracles(k, order, longest):
+    for stream, expected, lowered in oracles(k, order, longest):
         folded = StreamSketch.empty(k, order).extended(events(stream))
+        assert (folded.lowered, folded.events) == (lowered, len(stream)), stream
         assert folded.counters == oracle.without_dummies(expected), stream
         assert oracle.with_dummies(folded) == expected, stream
 
@@ -69,9 +74,10 @@ def test_the_fold_equals_the_paper_on_every_small_stream(k: int, events: Arrange
 @pytest.mark.parametrize(("order", "longest"), [(PLAIN, 6), (KEYED, 5)], ids=["plain", "keyed"])
 def test_a_stream_may_be_stored_between_any_two_of_its_events(k: int, order: Order, longest: int) -> None:
     stored: dict[Stream, StreamSketch] = {}
-    for stream, expected in oracles(k, order, longest):
+    for stream, expected, lowered in oracles(k, order, longest):
         for split in range(len(stream)):
             folded = stored[stream[:split]].extended(one_by_one(stream[split:]))
+            assert folded.lowered == lowered, (stream, split)
             assert folded.counters == oracle.without_dummies(expected), (stream, split)
         stored[stream] = decode_as(StreamSketch, encode(StreamSketch.empty(k, order).extended(one_by_one(stream))))
 
@@ -136,18 +142,24 @@ def smallest_zero(sketch: Sketch) -> Key:
 def test_neighbouring_streams_share_all_but_two_keys(
     k: int, universe: int, longest: int, order: Order, reached: set[str]
 ) -> None:
-    """`lem:nb-cases` for every small stream and every event removed, with empty slots as keys."""
-    sketches: dict[Stream, Sketch] = {}
+    """`lem:nb-cases` for every small stream and every event removed, with empty slots as keys.
+
+    With the event more, counters were lowered once more in the states S1 and S2, where all of them are lower by one,
+    and as often in the others.
+    """
+    sketches: dict[Stream, tuple[Sketch, int]] = {}
     seen: set[str] = set()
     for stream in small_streams(universe, longest):
-        longer = oracle.with_dummies(StreamSketch.empty(k, order).extended(one_by_one(stream)))
-        sketches[stream] = longer
+        folded = StreamSketch.empty(k, order).extended(one_by_one(stream))
+        assert folded.lowered is not None
+        longer = oracle.with_dummies(folded)
+        sketches[stream] = longer, folded.lowered
         for removed in neighbours(stream):
-            shorter = sketches[removed]
-            found = states(longer, shorter)
-            assert len(found) == 1, (stream, removed)
+            shorter, lowered = sketches[removed]
+            (state,) = states(longer, shorter)
             assert obeys_the_lemma(longer, shorter), (stream, removed)
-            seen.update(found)
+            assert folded.lowered - lowered == (state in ("S1", "S2")), (stream, removed, state)
+            seen.add(state)
     assert seen == reached
 
 
@@ -234,6 +246,8 @@ many_examples = settings(max_examples=300, deadline=None)
 def test_a_weighted_step_is_so_many_events_in_a_row(k: int, events: Events) -> None:
     expected = oracle.misra_gries(k, (key for key, count in events for _ in range(count)))
     assert oracle.misra_gries_weighted(k, events) == expected
+    lowered = oracle.lowered(k, ((key, 1) for key, count in events for _ in range(count)))
+    assert StreamSketch.empty(k).extended(events).lowered == oracle.lowered(k, events) == lowered
     assert oracle.with_dummies(StreamSketch.empty(k).extended(events)) == expected
 
 
@@ -243,12 +257,15 @@ def test_huge_counts_and_odd_keys_are_folded_like_any_other(k: int, events: Even
     first = decode_as(StreamSketch, encode(StreamSketch.empty(k, order).extended(events[:split])))
     folded = first.extended(events[split:])
     assert folded.order == order
+    assert folded.lowered == oracle.lowered(k, events, order.place)
     assert oracle.with_dummies(folded) == oracle.misra_gries_weighted(k, events, order.place)
 
 
 @many_examples
 @given(st.integers(1, 8), weighted_streams())
-def test_estimates_are_at_most_n_over_k_plus_one_too_low(k: int, events: Events) -> None:
+def test_estimates_are_at_most_what_was_lowered_too_low_and_that_is_at_most_n_over_k_plus_one(
+    k: int, events: Events
+) -> None:
     """`fact:MG-error`, in whole numbers."""
     folded = StreamSketch.empty(k).extended(events)
     assert_estimates_are_close(folded, events)
@@ -268,6 +285,8 @@ def assert_estimates_are_close(folded: StreamSketch, events: Events) -> None:
         true[key] += count
     assert len(folded.counters) <= folded.k
     assert folded.counters.keys() <= true.keys()
+    assert folded.events == true.total()
+    assert folded.lowered is not None
+    assert folded.lowered * (folded.k + 1) <= true.total()
     for key, count in true.items():
-        missing = count - folded.counters.get(key, 0)
-        assert 0 <= missing * (folded.k + 1) <= true.total()
+        assert 0 <= count - folded.counters.get(key, 0) <= folded.lowered

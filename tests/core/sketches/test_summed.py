@@ -69,6 +69,60 @@ def test_a_key_more_than_counters_does_not_bring_neighbours_further_apart(k: int
     )
 
 
+def moves(left: SummedSketch, right: SummedSketch) -> tuple[list[int], int, int]:
+    """By how much the reduced counters, Σc and n differ."""
+    keys = left.counters.keys() | right.counters.keys()
+    assert left.reduction is not None
+    assert left.events is not None
+    assert right.reduction is not None
+    assert right.events is not None
+    reduced = [abs(left.counters.get(key, 0) - right.counters.get(key, 0)) for key in keys]
+    return reduced, abs(left.reduction - right.reduction), abs(left.events - right.events)
+
+
+def assert_close(k: int, left: SummedSketch, right: SummedSketch) -> tuple[int, int, int]:
+    """In ℓ1, ℓ1 without Σc, and ℓ2 squared."""
+    reduced, reduction, events = moves(left, right)
+    in_l1, without_reduction = sum(reduced) + reduction + events, sum(reduced) + events
+    in_l2 = sum(move**2 for move in (*reduced, reduction, events))
+    assert in_l1 <= 2 * k + 1
+    assert without_reduction <= 2 * k
+    assert in_l2 <= k * k + k + 1
+    return in_l1, without_reduction, in_l2
+
+
+@SMALL_K
+def test_the_reduction_and_the_events_bring_neighbours_hardly_further_apart_and_some_are(k: int) -> None:
+    """Both besides the reduced counters: 2k + 1 in ℓ1, 2k without the reduction, and k² + k + 1 in ℓ2 squared."""
+    sketches = reduced_streams(k, universe=4, longest=7)
+    found = {
+        assert_close(k, sketches[stream], sketches[shorter]) for stream in sketches for shorter in neighbours(stream)
+    }
+    assert tuple(map(max, zip(*found, strict=True))) == (2 * k + 1, 2 * k, k * k + k + 1)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 6), st.lists(st.lists(st.sampled_from(LETTERS), max_size=40), min_size=1, max_size=4), st.data())
+def test_neighbours_are_as_close_in_a_sum_of_any_sources(k: int, sources: list[list[str]], data: st.DataObject) -> None:
+    first = [*sources[0], "a"]
+    at = data.draw(st.integers(0, len(first) - 1))
+    longer, shorter = (
+        added([of_stream(k, tuple(source)) for source in (changed, *sources[1:])])
+        for changed in (first, first[:at] + first[at + 1 :])
+    )
+    assert_close(k, longer, shorter)
+    assert longer.events == sum(map(len, sources)) + 1
+
+
+def test_what_the_sources_have_counted_lies_between_the_reduced_counters_with_and_without_the_reduction() -> None:
+    streams = [StreamSketch.empty(2).extended((key, 1) for key in text) for text in ("abacabcdd", "ddddab", "e")]
+    total = added([SummedSketch.of_stream(stream) for stream in streams])
+    assert total.reduction == sum(sum(stream.counters.values()) for stream in streams)
+    for key in LETTERS:
+        counted = sum(stream.counters.get(key, 0) for stream in streams)
+        assert total.counters.get(key, 0) <= 3 * counted <= total.counters.get(key, 0) + total.reduction
+
+
 def shorter_by(m: int, stream: Stream) -> set[Stream]:
     """The stream with m events removed, in every way."""
     found = {stream}
@@ -144,9 +198,10 @@ def test_estimates_are_at_most_n_over_k_plus_one_too_low(k: int, sources: list[l
     assert sketch.counters.keys() <= true.keys()
     assert len(sketch.counters) <= sketch.most_keys == k * len(sources)
     assert all(count > 0 for count in sketch.counters.values())
+    assert sketch.events == true.total()
     for key, count in true.items():
         missing = (k + 1) * count - sketch.counters.get(key, 0)
-        assert 0 <= missing <= true.total()
+        assert 0 <= missing <= sketch.events
 
 
 @SMALL_K
@@ -160,6 +215,14 @@ def test_adding_is_key_by_key_and_cuts_nothing() -> None:
     left, right = SummedSketch(2, 1, {"a": 3, "b": 1}), SummedSketch(2, 2, {"b": 2**70, "c": 5, "d": 1})
     assert left.plus(right) == SummedSketch(2, 3, {"a": 3, "b": 2**70 + 1, "c": 5, "d": 1})
     assert left.plus(right) == right.plus(left)
+    known = SummedSketch(2, 1, {"a": 3}, 5, 7).plus(SummedSketch(2, 1, {"a": 1}, 10, 2**70))
+    assert known == SummedSketch(2, 2, {"a": 4}, reduction=15, events=2**70 + 7)
+    for unknown in (left, SummedSketch(2, 1, {}, 0, None), SummedSketch(2, 1, {}, None, 0)):
+        added_up = known.plus(unknown)
+        assert (added_up.reduction is None, added_up.events is None) == (
+            unknown.reduction is None,
+            unknown.events is None,
+        )
     assert left == SummedSketch(2, 1, {"a": 3, "b": 1})
 
 
