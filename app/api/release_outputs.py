@@ -4,7 +4,7 @@ All of it is public. The models without a docstring have none on purpose: it wou
 """
 
 from datetime import datetime
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
@@ -14,6 +14,11 @@ from app.core.comparison import Comparison
 from app.core.histogram import ErrorBound, Snapshot
 from app.core.planner import AUTO, Offer
 from app.usecases.plan_release import Plan
+
+ModeOut = Annotated[
+    str | SkipJsonSchema[None],
+    Field(description="How several sketches are taken together: `summed` or `compact`", examples=["summed"]),
+]
 
 
 class LedgerAmountOut(AmountOut):
@@ -64,6 +69,7 @@ class TotalOut(BaseModel):
 class OfferOut(Sparse):
     """What one mechanism would give, from public parameters alone."""
 
+    mode: ModeOut = None
     mechanism: str = Field(examples=[EXAMPLE.name])
     theorem: str = Field(description="Label in the paper", examples=[EXAMPLE.theorem])
     parameters: MechanismParametersOut
@@ -82,10 +88,14 @@ class OfferOut(Sparse):
     )
 
     @classmethod
-    def of(cls, offer: Offer, releases_remaining: int | None, events: int | None) -> "OfferOut":
-        """The offer as it is answered, for a sketch that holds so many events, or nobody knows how many."""
+    def of(
+        cls, offer: Offer, releases_remaining: int | None, events: int | None, *, together: bool = False
+    ) -> "OfferOut":
+        """The offer as it is answered, for a sketch that holds so many events, or nobody knows how many; or for several
+        `together`."""
         sketch = None if events is None else events // (offer.question.k + 1)
         return cls(
+            mode=offer.question.family if together else None,
             mechanism=offer.mechanism,
             theorem=offer.theorem,
             parameters=MechanismParametersOut.model_validate(offer.parameters()),
@@ -131,10 +141,10 @@ class PlanOut(Sparse):
     )
 
     @classmethod
-    def of(cls, plan: Plan, events: int | None) -> "PlanOut":
-        """The plan as it is answered, for a sketch that holds so many events, or nobody knows how many."""
-        mechanisms = [OfferOut.of(*offer, events) for offer in plan.offers]
-        in_rho = OfferOut.of(plan.in_rho, None, events) if plan.in_rho else None
+    def of(cls, plan: Plan, events: int | None, *, together: bool = False) -> "PlanOut":
+        """The plan as it is answered, for a sketch, or several `together`, with so many events, or nobody knows."""
+        mechanisms = [OfferOut.of(*offer, events, together=together) for offer in plan.offers]
+        in_rho = OfferOut.of(plan.in_rho, None, events, together=together) if plan.in_rho else None
         comparison = ComparisonOut.of(plan.comparison) if plan.comparison else None
         return cls(recommended=mechanisms[0].mechanism, mechanisms=mechanisms, in_rho=in_rho, comparison=comparison)
 
@@ -152,7 +162,11 @@ class SnapshotSummaryOut(Sparse):
     """A release without its histogram."""
 
     id: str = Field(examples=["0f8fad5bd9cb469fa16570867728950e"])
-    sketch: str = Field(examples=["page-views"])
+    sketch: str | SkipJsonSchema[None] = Field(
+        None, description="The sketch; absent where several were released together", examples=["page-views"]
+    )
+    sketches: list[str] = Field(description="All sketches that it is of", examples=[["page-views"]])
+    mode: ModeOut = None
     created_at: datetime
     mechanism: str = Field(examples=[EXAMPLE.name])
     theorem: str = Field(description="Label in the paper", examples=[EXAMPLE.theorem])
@@ -178,7 +192,8 @@ class SnapshotSummaryOut(Sparse):
     @classmethod
     def of(cls, snapshot: Snapshot) -> Self:
         """The snapshot as it is answered, without its bars."""
-        return cls.model_validate(snapshot, from_attributes=True)
+        shown = cls.model_validate(snapshot, from_attributes=True)
+        return shown.model_copy(update={"sketch": snapshot.sketches[0]}) if len(snapshot.sketches) == 1 else shown
 
 
 class SnapshotOut(SnapshotSummaryOut):

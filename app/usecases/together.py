@@ -5,6 +5,7 @@ same parameters, people must be counted in one register, and no event may come i
 """
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Literal
 
 from sqlalchemy.orm import Session
@@ -14,7 +15,7 @@ from app.core.planner import Family
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
-from app.core.sketches.summed import SummedSketch, as_sum
+from app.core.sketches.summed import SummedSketch, as_sum, sum_of
 from app.store import lineage
 from app.store.records import SketchRecord
 
@@ -73,16 +74,9 @@ def taken_together(sketches: Iterable[Sketch], mode: Mode) -> CompactSketch | Su
     `compact` merges counters (`corol:merged-sensitivity`), `summed` adds up reduced ones
     (`lem:pure-dp-postprocessing-sensitivity`).
     """
-    remaining = iter(sketches)
     if mode == "summed":
-        summed = _summed(next(remaining))
-        for sketch in remaining:
-            summed = summed.plus(_summed(sketch))
-        return summed
-    merged = _compact(next(remaining))
-    for sketch in remaining:
-        merged = merged.merged(_compact(sketch))
-    return merged
+        return sum_of(map(_summed, sketches))
+    return reduce(CompactSketch.merged, map(_compact, sketches))
 
 
 def _compact(sketch: Sketch) -> CompactSketch:
