@@ -16,7 +16,8 @@ import pytest
 from app.api.decoding.items import MAX_COUNT, MAX_KEY_BYTES
 from app.cli import main
 from app.core.comparison import compare
-from app.core.ledger.budget import Cost
+from app.core.ledger.accountants import ACCOUNTANTS
+from app.core.ledger.budget import Budget, Cost
 from app.core.mechanisms import pmg
 from app.core.planner import Question
 from app.server import last_answers
@@ -292,6 +293,13 @@ def test_the_figures_in_the_text_are_true() -> None:
     cuts = [offer.calibrated.threshold for offer in (compared.by_events, compared.by_users)]
     assert f"events are cut at {cuts[0]} and sets at {cuts[1]};" in document("docs/people.md").words
     assert f"from m = {compared.turns_at} on the sets are better" in document("docs/people.md").words
+    total, tenth = Budget.granted(epsilon="6", delta="1e-5"), Cost.charged(epsilon="0.1", delta="1e-9")
+    fits = {
+        name: each.limit(total).how_many(each.price(tenth, tenth.epsilon**2 / 2)) for name, each in ACCOUNTANTS.items()
+    }
+    assert fits["basic"] == 60
+    told = f"{fits['zcdp']} of ε = 0.1 into ε = 6 and δ = 1e-5, where `basic` stops at sixty"
+    assert told in document("docs/threat-model.md").words
 
 
 def test_every_mechanism_is_explained_and_leads_to_its_proof() -> None:

@@ -5,10 +5,11 @@ none on purpose: it would go into the OpenAPI document.
 """
 
 from datetime import datetime
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar, cast
 
-from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer
+from pydantic.json_schema import JsonSchemaValue, SkipJsonSchema
+from pydantic_core import CoreSchema
 
 from app.core.ledger.chain import ChainedEntry
 from app.core.mechanisms import MECHANISMS
@@ -35,6 +36,12 @@ class Sparse(BaseModel):
     @model_serializer(mode="wrap")
     def _those_given(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {name: value for name, value in serialize(self).items() if value is not None}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """That of the members: of what is serialized, pydantic would only say that it is an object."""
+        members = {name: value for name, value in schema.items() if name != "serialization"}
+        return handler(cast(CoreSchema, members))
 
 
 class ContributionsOut(BaseModel):

@@ -9,58 +9,76 @@ from collections.abc import Sequence
 from decimal import Decimal
 from xml.sax.saxutils import escape
 
-from app.core.histogram import Bar, Snapshot
+from app.core.histogram import Bar, Rest, Snapshot, TotalCount
+from app.core.selection import Sorting
 
 _WIDTH, _TOP, _ROW, _FOOT = 720, 62, 40, 58
 MOST_BARS = 100
+_OTHER = "(all other keys)"
 _MOST_LETTERS = 64  # of a key; what is still too wide for the picture is cut at its edge
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def svg(snapshot: Snapshot, histogram: Sequence[Bar]) -> str:
-    """The histogram as an SVG document: the largest bars first, at most a hundred of them."""
-    bars = sorted(histogram, key=lambda bar: (-bar.count, bar.key))[:MOST_BARS]
+def svg(snapshot: Snapshot, histogram: Sequence[Bar], order: Sorting) -> str:
+    """The histogram, which is in this order, as an SVG document: its first bars, at most a hundred of them; and where
+    the total was released, a bar for all other keys."""
+    bars = histogram[:MOST_BARS]
+    rest = Rest(snapshot.total)
+    rest.take(bars)
+    other = rest.interval()
+    rows = [*bars, Bar(_OTHER, other.count, other.low, other.high)] if other else bars
     threshold = int(str(snapshot.parameters["threshold"]))
-    scale = 100 / max([bar.high or bar.count for bar in bars] + [threshold, 1])
-    foot = _TOP + _ROW * max(1, len(bars))
+    scale = 100 / max([bar.high or bar.count for bar in rows] + [threshold, 1])
+    foot = _TOP + _ROW * max(1, len(rows))
     height = foot + _FOOT
     cut = f"{_share(threshold * scale)}%"
     moment = snapshot.created_at.strftime("%Y-%m-%d %H:%M")
-    terms = f"{snapshot.mechanism}, ε = {snapshot.epsilon}, δ = {snapshot.delta}, {moment}"
+    price = f"ε = {snapshot.epsilon}" if snapshot.epsilon else f"ρ = {snapshot.rho}"
+    terms = f"{snapshot.mechanism}, {price}, δ = {snapshot.delta}, {moment}{_in_all(snapshot.total)}"
     drawn = [
         _text("0", 24, snapshot.title, "title"),
         _text("0", 44, terms, "quiet"),
         _line(cut, _TOP, cut, foot, "cut"),
-        *(part for row, bar in enumerate(bars) for part in _bar(bar, _TOP + row * _ROW, scale)),
-        *([] if bars else [_text("0", _TOP + 20, "No key to show")]),
+        *(part for at, bar in enumerate(rows) for part in _bar(bar, _TOP + at * _ROW, scale, snapshot.total)),
+        *([] if rows else [_text("0", _TOP + 20, "No key to show")]),
         *_legend(snapshot, threshold, foot + 22),
     ]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" role="img" '
         'aria-labelledby="histogram-title histogram-words">'
         f'<title id="histogram-title">Private histogram of {_clean(snapshot.title)}</title>'
-        f'<desc id="histogram-words">{_clean(_description(bars, threshold))}</desc>{_STYLE}'
+        f'<desc id="histogram-words">{_clean(_description(bars, order, threshold))}</desc>{_STYLE}'
         '<rect width="100%" height="100%" class="ground"/>'
         f'<svg x="2%" width="96%" height="{height}">{"".join(drawn)}</svg></svg>'
     )
 
 
-def _description(bars: list[Bar], threshold: int) -> str:
+def _in_all(total: TotalCount | None) -> str:
+    if total is None:
+        return ""
+    counted = "people" if total.unit == "user" else "events"
+    return f"; {total.count:,} {counted} in all ({total.low:,} to {total.high:,})"
+
+
+def _description(bars: Sequence[Bar], order: Sorting, threshold: int) -> str:
     if not bars:
         return f"No key to show. Counts below {threshold} are not reported."
     names = "; ".join(f"{_shortened(bar.key)}: {bar.count:,}" for bar in bars[:5])
-    return f"{len(bars)} noisy counts, the largest first: {names}. Counts below {threshold} are not reported."
+    sorting = "the largest first" if order == "count" else "in the order of their keys"
+    return f"{len(bars)} noisy counts, {sorting}: {names}. Counts below {threshold} are not reported."
 
 
-def _bar(bar: Bar, y: float, scale: float) -> list[str]:
+def _bar(bar: Bar, y: float, scale: float, total: TotalCount | None) -> list[str]:
     """Key and count on one line, the bar with its whisker below. Without a known upper end the whisker has none."""
     middle = y + 27
     low, length = (_share(number * scale) for number in (bar.low, bar.count))
     high = length if bar.high is None else _share(bar.high * scale)
     ends = (low,) if bar.high is None else (low, high)
+    share = None if total is None else total.share(bar.count)
+    number = f"{bar.count:,}" + ("" if share is None else f" ({share} %)")
     return [
         f'<svg y="{y:g}" width="76%" height="20">{_text("0", 15, _shortened(bar.key))}</svg>',
-        _text("100%", y + 15, f"{bar.count:,}", "number"),
+        _text("100%", y + 15, number, "number"),
         f'<rect y="{middle - 6:g}" width="{length}%" height="12" rx="2" class="bar"/>',
         _line(f"{low}%", middle, f"{high}%", middle, "whisker"),
         *(_line(f"{end}%", middle - 4, f"{end}%", middle + 4, "whisker") for end in ends),

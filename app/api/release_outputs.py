@@ -38,7 +38,7 @@ class ChargeOut(CostOut):
     rho: str | SkipJsonSchema[None] = Field(None, description="What a `zcdp` ledger counted", examples=["0.125"])
 
 
-class ErrorBoundOut(Sparse):
+class ErrorBoundOut(BaseModel):
     """With probability 1 − β, for every key at once: a listed key has a true count from `count − below` to
     `count + above + sketch`, and a key that is not listed one of at most `unlisted`."""
 
@@ -50,7 +50,7 @@ class ErrorBoundOut(Sparse):
         examples=[43],
     )
     unlisted: int | None = Field(description="Noise, threshold and sketch together; null as `sketch` is", examples=[94])
-    reason: str | SkipJsonSchema[None] = Field(None, description="Why `sketch` and `unlisted` are not known")
+    reason: str = Field(description="Why the last two are not known; empty where they are", examples=[""])
 
     @classmethod
     def of(cls, bound: ErrorBound) -> "ErrorBoundOut":
@@ -61,12 +61,13 @@ class ErrorBoundOut(Sparse):
 class TotalOut(BaseModel):
     """How many events, or people, there are: with noise, and where the true number lies."""
 
+    unit: str = Field(description="`event` or `user`: what is counted", examples=["event"])
     count: int = Field(examples=[10_021])
     low: int = Field(examples=[9_713])
     high: int = Field(examples=[10_329])
 
 
-class OfferOut(Sparse):
+class OfferOut(BaseModel):
     """What one mechanism would give, from public parameters alone."""
 
     mode: ModeOut = None
@@ -79,8 +80,8 @@ class OfferOut(Sparse):
         "expected_events, before the sketch's own error",
         examples=[136],
     )
-    total_within: int | SkipJsonSchema[None] = Field(
-        None, description="How far off the total may be, where it is asked for", examples=[300]
+    total_within: int | None = Field(
+        description="How far off the total may be; null where it is not asked for", examples=[None]
     )
     charge: CostOut = Field(description="What the ledger would pay")
     releases_remaining: int | None = Field(
@@ -156,6 +157,16 @@ class BarOut(BaseModel):
     count: int = Field(description="With noise", examples=[1043])
     low: int = Field(examples=[1021])
     high: int | None = Field(description="null where the sketch's own error is not known", examples=[1105])
+    share: float | SkipJsonSchema[None] = Field(None, description="In percent of the total, where that was released")
+
+
+class OtherOut(BaseModel):
+    """The events of all keys that are not in this answer: the total minus what is shown."""
+
+    count: int = Field(examples=[812])
+    low: int = Field(examples=[240])
+    high: int = Field(examples=[1399])
+    share: float | None = Field(description="In percent of the total", examples=[8.1])
 
 
 class SnapshotSummaryOut(Sparse):
@@ -196,7 +207,22 @@ class SnapshotSummaryOut(Sparse):
         return shown.model_copy(update={"sketch": snapshot.sketches[0]}) if len(snapshot.sketches) == 1 else shown
 
 
+class UnlistedOut(BaseModel):
+    """A key that was asked for and is not reported. It joins the statement about all true counts."""
+
+    key: str = Field(examples=["/secret-offer"])
+    at_most: int | None = Field(
+        description="What its true count is at most; null where expected_events was not given", examples=[151]
+    )
+
+
 class SnapshotOut(SnapshotSummaryOut):
     """A release. It is written down piece by piece (`rendering.py`); this is what comes of it."""
 
-    histogram: list[BarOut] = Field(description="In key order")
+    histogram: list[BarOut] = Field(description="The largest counts first, of equal counts the smaller key; or `order`")
+    other: OtherOut | SkipJsonSchema[None] = Field(
+        None, description="Where the total was released, and events are counted. In CSV it is a row without a key"
+    )
+    unlisted: list[UnlistedOut] | SkipJsonSchema[None] = Field(
+        None, description="With `key` alone: those of the named keys that are not in the histogram, in key order"
+    )

@@ -5,23 +5,27 @@ Bars are read from the database, rendered and sent piece by piece, because there
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from functools import partial
+from hashlib import sha256
+from typing import Any
 
 from fastapi import Request, Response
 from pydantic_core import to_json
 
 from app.api.picture import MOST_BARS, svg
 from app.api.release_outputs import SnapshotSummaryOut
-from app.core.histogram import Bar, Selection, Snapshot
+from app.core.histogram import Bar, Interval, Rest, Snapshot, TotalCount
+from app.core.selection import Selection
 from app.refusals import NotAcceptable
 from app.server.answers import Answer, Pieces, Readers
 from app.usecases.context import Context
-from app.usecases.read_snapshots import read_bars
+from app.usecases.read_bars import read_bars
 
 JSON = "application/json"
 TRUNCATED = "X-Histogram-Truncated"  # for those who read no JSON
 
-_FORM = 2  # counts up when the same release is written down differently: it is part of the ETag
+_FORM = 4  # counts up when the same release is written down differently: it is part of the ETag
 _PIECE_BYTES = 64 * 1024
 _RUN_BY_SPREADSHEETS = re.compile("[=+\\-@\t\r\n＝＋－＠']")  # at the beginning; or that look as if we had changed them
 _QUOTED = re.compile('[",;\t\r\n]')  # the semicolon and the tab, because spreadsheets may take them for separators
@@ -29,21 +33,52 @@ _QUOTED = re.compile('[",;\t\r\n]')  # the semicolon and the tab, because spread
 Bars = Iterable[Sequence[Bar]]
 
 
-def _json(snapshot: Snapshot, bars: Bars) -> Iterator[bytes]:
+def _json(snapshot: Snapshot, wanted: Selection, bars: Bars) -> Iterator[bytes]:
     yield SnapshotSummaryOut.of(snapshot).model_dump_json().removesuffix("}").encode() + b',"histogram":['
-    separator = b""
+    separator, unlisted, total, rest = b"", set(wanted.keys), snapshot.total, Rest(snapshot.total)
     for some in bars:
         if some:
-            yield separator + to_json(some)[1:-1]
+            yield separator + to_json(some if total is None else [_with_share(bar, total) for bar in some])[1:-1]
             separator = b","
-    yield b"]}"
+            unlisted.difference_update(bar.key for bar in some)
+            rest.take(some)
+    yield b"]"
+    other = rest.interval()
+    if total is not None and other is not None:
+        yield b',"other":' + to_json(_with_share(other, total))
+    if wanted.keys:
+        at_most = snapshot.error_bound.unlisted
+        yield b',"unlisted":' + to_json([{"key": key, "at_most": at_most} for key in sorted(unlisted)])
+    yield b"}"
 
 
-def _csv(snapshot: Snapshot, bars: Bars) -> Iterator[bytes]:
-    yield b"key,count,low,high\r\n"
+def _csv(snapshot: Snapshot, wanted: Selection, bars: Bars) -> Iterator[bytes]:
+    total, rest = snapshot.total, Rest(snapshot.total)
+    yield b"key,count,low,high\r\n" if total is None else b"key,count,low,high,share\r\n"
+    unlisted = set(wanted.keys)
     for some in bars:
-        rows = (f"{_cell(bar.key)},{bar.count},{bar.low},{'' if bar.high is None else bar.high}\r\n" for bar in some)
+        rows = (_line(bar.key, bar.count, bar.low, bar.high, *_shares(total, bar.count)) for bar in some)
         yield "".join(rows).encode()
+        unlisted.difference_update(bar.key for bar in some)
+        rest.take(some)
+    at_most = snapshot.error_bound.unlisted
+    yield "".join(_line(key, None, 0, at_most, *_shares(total, None)) for key in sorted(unlisted)).encode()
+    other = rest.interval()
+    if other is not None:  # in a row without a key, since "other" may be a key
+        yield _line("", other.count, other.low, other.high, *_shares(total, other.count)).encode()
+
+
+def _with_share(bar: Bar | Interval, total: TotalCount) -> dict[str, Any]:
+    return {**asdict(bar), "share": total.share(bar.count)}
+
+
+def _shares(total: TotalCount | None, count: int | None) -> list[float | None]:
+    """The cell with a share, where the table has one."""
+    return [] if total is None else [None if count is None else total.share(count)]
+
+
+def _line(key: str, *numbers: float | None) -> str:
+    return ",".join([_cell(key), *("" if number is None else str(number) for number in numbers)]) + "\r\n"
 
 
 def _cell(key: str) -> str:
@@ -54,11 +89,11 @@ def _cell(key: str) -> str:
     return '"' + safe.replace('"', '""') + '"' if _QUOTED.search(safe) else safe
 
 
-def _svg(snapshot: Snapshot, bars: Bars) -> Iterator[bytes]:
-    yield svg(snapshot, [bar for some in bars for bar in some]).encode()
+def _svg(snapshot: Snapshot, wanted: Selection, bars: Bars) -> Iterator[bytes]:
+    yield svg(snapshot, [bar for some in bars for bar in some], wanted.order).encode()
 
 
-_RENDERERS: dict[str, Callable[[Snapshot, Bars], Iterator[bytes]]] = {
+_RENDERERS: dict[str, Callable[[Snapshot, Selection, Bars], Iterator[bytes]]] = {
     JSON: _json,
     "text/csv": _csv,
     "image/svg+xml": _svg,
@@ -68,18 +103,24 @@ _RENDERERS: dict[str, Callable[[Snapshot, Bars], Iterator[bytes]]] = {
 def rendered(context: Context, readers: Readers, snapshot: Snapshot, request: Request, wanted: Selection) -> Response:
     """The wanted bars in the form that the client accepts; 304, without reading a bar, where the client has them."""
     media_type = _negotiated(request.headers.get("accept", "*/*"))
-    etag = f'"{snapshot.id}-{_FORM}-{media_type.partition("/")[2]}-{wanted.top}-{wanted.min_count}"'
+    etag = f'"{snapshot.id}-{_FORM}-{media_type.partition("/")[2]}-{_validator(wanted)}"'
     headers = {"ETag": etag, "Vary": "Accept, Authorization", "Cache-Control": "private, no-cache"}
     if snapshot.truncated:
         headers[TRUNCATED] = "true"
     known = request.headers.get("if-none-match", "").split(",")
     if etag in (tag.strip().removeprefix("W/") for tag in known):  # a proxy may have weakened it
         return Response(status_code=304, headers=headers)
-    if media_type == "image/svg+xml":
-        wanted = Selection(top=min(wanted.top or MOST_BARS, MOST_BARS), min_count=wanted.min_count)
+    if media_type == "image/svg+xml" and not wanted.keys:
+        wanted = replace(wanted, top=min(wanted.top or MOST_BARS, MOST_BARS))
     return Answer(
         partial(_pieces, context, snapshot, media_type, wanted), readers, media_type=media_type, headers=headers
     )
+
+
+def _validator(wanted: Selection) -> str:
+    """What tells selections apart. Of named keys it has a hash alone, because they may be long and in any script."""
+    named = sha256(to_json(sorted(wanted.keys))).hexdigest() if wanted.keys else None
+    return f"{wanted.order}-{wanted.top}-{wanted.min_count}-{named}"
 
 
 def released(context: Context, readers: Readers, snapshot: Snapshot) -> Response:
@@ -97,7 +138,7 @@ def released(context: Context, readers: Readers, snapshot: Snapshot) -> Response
 def _pieces(context: Context, snapshot: Snapshot, media_type: str, wanted: Selection) -> Pieces:
     """The rendered snapshot in pieces of about 64 KiB, so that many bars do not make many small writes."""
     waiting = bytearray()
-    for some in _RENDERERS[media_type](snapshot, read_bars(context, snapshot.id, wanted)):
+    for some in _RENDERERS[media_type](snapshot, wanted, read_bars(context, snapshot.id, wanted)):
         waiting += some
         if len(waiting) >= _PIECE_BYTES:
             yield bytes(waiting)

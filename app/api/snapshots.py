@@ -16,13 +16,13 @@ from app.api.dependencies import (
     sealed,
 )
 from app.api.errors import Responses, headers_documented, responses
-from app.api.fields import SNAPSHOT_ID
+from app.api.fields import SNAPSHOT_ID, EventKey
 from app.api.inputs import AnyPlanIn, PlanIn, SnapshotIn, TogetherIn, example
 from app.api.outputs import PageOut
 from app.api.release_outputs import PlanOut, SnapshotOut, SnapshotSummaryOut
 from app.api.rendering import TRUNCATED, released, rendered
-from app.core.errors import BudgetExhausted, IncompatibleSketches, InvalidNumber, NoMechanism
-from app.core.histogram import Selection
+from app.core.errors import BudgetExhausted, IncompatibleSketches, InvalidNumber, InvalidRequest, NoMechanism
+from app.core.selection import Selection, Sorting
 from app.refusals import IdempotencyKeyReused, NoSnapshot, NotAcceptable, Overloaded, UnknownSketch, UnknownSnapshot
 from app.server.answers import AppReaders
 from app.server.limits import ReleaseTurn
@@ -32,12 +32,29 @@ from app.usecases.release_snapshot import release_snapshot, release_together
 
 router = APIRouter()
 
+_MOST_NAMED = 100
 Top = Annotated[int | None, Query(ge=1, le=65_536, description="Only so many of the largest counts")]
 MinCount = Annotated[int | None, Query(description="Only counts of at least this")]
+Named = Annotated[
+    list[EventKey],
+    Query(
+        default_factory=list,
+        alias="key",
+        max_length=_MOST_NAMED,
+        description=f"Only these keys, up to {_MOST_NAMED}, each as a `key` of its own: those that are reported with "
+        "their bars, the others with what their true counts are at most. Not together with `top` or `min_count`",
+        openapi_examples={"all": {"value": []}, "two keys": {"value": ["/pricing", "/secret-offer"]}},
+    ),
+]
+Order = Annotated[
+    Sorting, Query(description="`count`: the largest first, of equal counts the smaller key. `key`: in key order")
+]
 
 
-def _selection(top: Top = None, min_count: MinCount = None) -> Selection:
-    return Selection(top=top, min_count=min_count)
+def _selection(keys: Named, top: Top = None, min_count: MinCount = None, order: Order = "count") -> Selection:
+    if keys and (top is not None or min_count is not None):
+        raise InvalidRequest("Name keys, or choose by `top` and `min_count`, not both.")
+    return Selection(top=top, min_count=min_count, keys=frozenset(keys), order=order)
 
 
 Wanted = Annotated[Selection, Depends(_selection)]

@@ -76,7 +76,7 @@ class Api:
         self._parts = parts
 
     def get(self, path: str, **query: object) -> Any:
-        """The document at a path; members of `query` that are None are left out."""
+        """The document at a path; members of `query` that are None are left out, and lists are given value by value."""
         return self.ask("GET", path, query=query).json()
 
     def put(self, path: str, document: object) -> Any:
@@ -121,7 +121,7 @@ class Api:
         if self.api_key is None:
             raise Misuse("No key: set DISCREET_KEY to an API key of the server, or give --key.")
         given = {name: value for name, value in (query or {}).items() if value is not None}
-        target = self._parts.path.rstrip("/") + path + (f"?{urlencode(given)}" if given else "")
+        target = self._parts.path.rstrip("/") + path + (f"?{urlencode(given, doseq=True)}" if given else "")
         headers = {"Authorization": f"Bearer {self.api_key}", "Accept": f"{accept}, application/problem+json;q=0.1"}
         if body is not None:
             headers["Content-Type"] = content_type

@@ -32,7 +32,8 @@ export const newId = () => `id-${++lastId}`;
 /** A number with its thousands separated, or "unknown". */
 export const count = (number) => (number === null || number === undefined ? "unknown" : COUNT.format(number));
 /** An (ε, δ), without a δ of zero. */
-export const amount = ({ epsilon, delta }) => `ε\u00a0${epsilon}` + (Number(delta) ? ` and δ\u00a0${delta}` : "");
+export const amount = ({ epsilon, rho, delta }) =>
+  (epsilon ? `ε\u00a0${epsilon}` : `ρ\u00a0${rho}`) + (Number(delta) ? ` and δ\u00a0${delta}` : "");
 /** A time, in the time zone of whoever reads: as an element, and as text. */
 export const moment = (text) => make("time", { datetime: text }, MOMENT.format(new Date(text)));
 export const momentText = (text) => MOMENT.format(new Date(text));

@@ -73,8 +73,8 @@ export async function histogramPanel(path) {
   return { element, isEmpty, add };
 }
 
-function option({ id, created_at, mechanism, epsilon }) {
-  return [id, `${momentText(created_at)}, ${mechanism}, ε ${epsilon}`];
+function option({ id, created_at, mechanism, epsilon, rho }) {
+  return [id, `${momentText(created_at)}, ${mechanism}, ${epsilon ? `ε ${epsilon}` : `ρ ${rho}`}`];
 }
 
 /**
@@ -95,18 +95,24 @@ async function imageOf(picture, release) {
 
 /** The picture beside the table, and below them what they mean, the guarantee and the terms of the release. */
 function partsOf(release, image) {
-  const bars = [...release.histogram].sort((one, other) => other.count - one.count);
-  const rows = bars.map((bar) => [keyText(bar.key), count(bar.count), count(bar.low), count(bar.high)]);
+  const { total, other } = release;
+  const columns = [["Key"], ["Count", true], ["Low", true], ["High", true], ...(total ? [["Share, %", true]] : [])];
+  const figures = (bar) => [count(bar.count), count(bar.low), count(bar.high), ...(total ? [String(bar.share)] : [])];
+  const rows = release.histogram.map((bar) => [keyText(bar.key), ...figures(bar)]);
+  if (other) rows.push([make("i", null, "all other keys"), ...figures(other)]);
+  const counted = total?.unit === "user" ? "people" : "events";
+  const inAll = total ? [["In all", `${count(total.count)} ${counted} (${count(total.low)} to ${count(total.high)})`]] : [];
   return [
     make(
       "div",
       { class: "beside" },
       image,
-      table("Counts", [["Key"], ["Count", true], ["Low", true], ["High", true]], rows),
+      table("Counts", columns, rows),
     ),
     make("p", { class: "quiet" }, meaning(release)),
     make("blockquote", null, release.guarantee),
     facts([
+      ...inAll,
       ["Released", moment(release.created_at)],
       ["Mechanism", `${release.mechanism} (${release.theorem})`],
       ["Charged", release.charged.map((charge) => `${amount(charge)} to ${charge.ledger}`).join("; ")],
@@ -124,9 +130,9 @@ function parameterName(name) {
 /** How sure the intervals are, and what is known of keys that were not reported. */
 function meaning({ beta, error_bound: bound, truncated }) {
   const probability = Number((1 - Number(beta)).toPrecision(12));
-  const missing = bound.sketch_low === null
-    ? "Expected events were not given, so the upper ends are unknown."
-    : `The true count of a key not reported is at most ${count(bound.noise_low + bound.sketch_low)}.`;
+  const missing = bound.unlisted === null
+    ? `The upper ends are unknown. ${bound.reason}`
+    : `The true count of a key not reported is at most ${count(bound.unlisted)}.`;
   const cut = truncated ? " The smallest counts were left out: the keys have more bytes than the server lists." : "";
   return `With probability ${probability}, all at once: true counts lie between low and high. ${missing}${cut}`;
 }

@@ -7,8 +7,8 @@ import { askToConfirm } from "/static/dialog.js";
 const COLUMNS = [
   ["Mechanism"],
   ["Threshold", true],
-  ["Error, too low by", true],
-  ["Error, too high by", true],
+  ["True count, lower by", true],
+  ["True count, higher by", true],
   ["Smallest count likely to appear", true],
   ["Charge"],
   ["Such releases left", true],
@@ -19,6 +19,7 @@ export function releasePanel(sketch, path, released) {
   const offers = make("div");
   const refusal = make("div");
   const epsilon = decimalInput("epsilon", "0.1");
+  const total = make("input", { name: "total", type: "checkbox" });
   const expected = make("input", { name: "expected_events", type: "number", min: 0, autocomplete: "off" });
   const form = make(
     "form",
@@ -29,7 +30,8 @@ export function releasePanel(sketch, path, released) {
       field("ε", epsilon, "Less is more private and noisier"),
       field("δ", decimalInput("delta", "1e-6"), "0 needs a declared universe"),
       field("β", decimalInput("beta", "0.05"), "Bounds hold with probability 1\u00a0−\u00a0β"),
-      field("Expected events", expected, "Optional; for the sketch's own error"),
+      field("Expected events", expected, "Optional, for the plan: what if it held so many?"),
+      field("Total", total, "Also how many there are, for 2\u00a0% of the price"),
     ),
     make("div", { class: "actions" }, make("button", { class: "plain" }, "Show what it would give")),
   );
@@ -57,7 +59,8 @@ export function releasePanel(sketch, path, released) {
     attempt(button, refusal, async () => {
       if (!(await askToConfirm(question(sketch, offer)))) return;
       offer.idempotencyKey ??= newIdempotencyKey();
-      const request = { ...terms, mechanism: offer.mechanism };
+      const { expected_events: _whatIf, ...paid } = terms;
+      const request = { ...paid, mechanism: offer.mechanism };
       const { body } = await sendJson("POST", `${path}/snapshots`, request, offer.idempotencyKey);
       offers.replaceChildren();
       await released(body);
@@ -86,8 +89,9 @@ export function releasePanel(sketch, path, released) {
 
 /** What the form asks for, as the service takes it. */
 function termsOf(form) {
-  const { expected_events: expected, ...terms } = Object.fromEntries(new FormData(form));
-  return expected === "" ? terms : { ...terms, expected_events: Number(expected) };
+  const { expected_events: expected, total, ...terms } = Object.fromEntries(new FormData(form));
+  const asked = total === undefined ? terms : { ...terms, total: true };
+  return expected === "" ? asked : { ...asked, expected_events: Number(expected) };
 }
 
 /** The offers as a table whose radio buttons choose the mechanism, and the button that says what it will charge. */
@@ -103,8 +107,8 @@ function offersOf(plan, press) {
   const rows = plan.mechanisms.map((offer) => [
     make("label", { class: "choice" }, radio(offer, offer === chosen, choose), offer.mechanism),
     count(offer.parameters.threshold),
-    tooLow(offer.error_bound),
-    count(offer.error_bound.noise_high),
+    count(offer.error_bound.below),
+    higherBy(offer.error_bound),
     count(offer.smallest_likely_count),
     amount(offer.charge),
     count(offer.releases_remaining),
@@ -118,9 +122,9 @@ function radio(offer, checked, choose) {
   return make("input", { type: "radio", name: "mechanism", value: offer.mechanism, checked, change });
 }
 
-/** By how much a count may be too low. The sketch's own part is unknown if no expected events were given. */
-function tooLow({ noise_low: noise, sketch_low: sketch }) {
-  return sketch === null ? `${count(noise)} + sketch` : count(noise + sketch);
+/** By how much a true count may be higher. The sketch's own part is measured by a release; a plan can only suppose. */
+function higherBy({ above, sketch }) {
+  return sketch === null ? `${count(above)} + sketch` : count(above + sketch);
 }
 
 /** What is asked before a release is paid. */

@@ -1,6 +1,6 @@
 """What leaves the service: private counts, and how wrong they can be."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Self
@@ -72,6 +72,17 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class TotalCount(Interval):
+    """How many events, or people, there are in all."""
+
+    unit: str  # "event" or "user"
+
+    def share(self, count: int) -> float | None:
+        """A count in percent of the total; None where the total is 0."""
+        return round(100 * count / self.count, 2) if self.count else None
+
+
+@dataclass(frozen=True, slots=True)
 class Bar:
     """One key of a histogram. With probability 1 − β all true counts lie in their [low, high]."""
 
@@ -89,6 +100,33 @@ def bars(counts: Counts, bound: ErrorBound, least: int) -> list[Bar]:
         low = max(least, count - bound.below)
         listed.append(Bar(key, count, low, None if above is None else max(low, count + above)))
     return listed
+
+
+class Rest:
+    """What the bars that were shown leave of the total: the events of all other keys.
+
+    A person may have several keys, so of people nothing can be said about the others.
+    """
+
+    def __init__(self, total: TotalCount | None) -> None:
+        self._total = total if total is not None and total.unit == "event" else None
+        self._count = self._low = 0
+        self._high: int | None = 0
+
+    def take(self, shown: Sequence[Bar]) -> None:
+        """These bars were shown too."""
+        for bar in shown:
+            self._count += bar.count
+            self._low += bar.low
+            self._high = None if self._high is None or bar.high is None else self._high + bar.high
+
+    def interval(self) -> Interval | None:
+        """How many events are left, and where their true number lies if all bars and the total hold; None: unknown."""
+        if self._total is None:
+            return None
+        high = max(0, self._total.high - self._low)
+        low = 0 if self._high is None else max(0, self._total.low - self._high)
+        return Interval(max(0, self._total.count - self._count), min(low, high), high)
 
 
 def largest(counts: Counts, number: int) -> Counts:
@@ -113,59 +151,6 @@ def within_bytes(counts: Counts, most_bytes: int) -> tuple[Counts, int | None]:
     raise AssertionError("the keys were found to be too long")
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Which bars a reader wants: those above `least`, and the first `of_least` in key order that equal it."""
-
-    least: int
-    of_least: int
-
-    def places(self, counts: Mapping[int, Sequence[int]]) -> list[int]:
-        """Which pieces hold such bars, of a histogram whose counts are given in key order, piece by piece."""
-        found = []
-        equals = self.of_least
-        for place, piece in counts.items():
-            some = min(equals, piece.count(self.least))
-            equals -= some
-            if some or max(piece) > self.least:
-                found.append(place)
-        return found
-
-    def applied(self, pieces: Iterable[Sequence[Bar]]) -> Iterator[Sequence[Bar]]:
-        """These bars of a histogram in key order, given piece by piece; pieces without them may be missing."""
-        equals = self.of_least
-        for piece in pieces:
-            kept = []
-            for bar in piece:
-                if bar.count > self.least:
-                    kept.append(bar)
-                elif bar.count == self.least and equals:
-                    equals -= 1
-                    kept.append(bar)
-            yield kept
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """What a reader asks for: the largest `top` bars with at least `min_count`. Of equal counts the smaller keys."""
-
-    top: int | None = None
-    min_count: int | None = None
-
-    @property
-    def is_all(self) -> bool:
-        """Whether nothing is left out."""
-        return self.top is None and self.min_count is None
-
-    def cut(self, counts: Iterable[int]) -> Cut | None:
-        """Which bars of a histogram with these counts are asked for; None where none of them is."""
-        wanted = [count for count in counts if self.min_count is None or count >= self.min_count]
-        if self.top is not None and self.top < len(wanted):
-            wanted.sort(reverse=True)
-            del wanted[self.top :]
-        return Cut(min(wanted), wanted.count(min(wanted))) if wanted else None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """One stored release without its bars, of which there may be many. Everything in it is public: it went through the
@@ -182,7 +167,7 @@ class Snapshot:
     beta: str
     parameters: Mapping[str, object]
     error_bound: ErrorBound
-    total: Interval | None = None  # the number of events, or of people, where it was asked for
+    total: TotalCount | None = None  # where it was asked for
     guarantee: str = ""  # in words
     truncated: bool = False  # the smallest counts were left out, because the keys had too many bytes
     mode: str | None = None  # how several sketches were taken together; None where there is one
@@ -207,7 +192,7 @@ class Snapshot:
         total = document.get("total")
         measured = {
             "error_bound": ErrorBound.of(document["error_bound"]),
-            "total": Interval(**total) if total else None,
+            "total": TotalCount(**total) if total else None,
         }
         return cls(id=id, sketches=sketches, created_at=created_at, **(document | measured))
 

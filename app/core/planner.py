@@ -74,7 +74,9 @@ class Offer:
 
     @property
     def rho(self) -> Fraction:
-        """ρ-zCDP, but for δ: what the noise is where it is Gaussian, else what ε implies."""
+        """ρ-zCDP, but for δ: as the cost states it; else what the noise is if it is Gaussian, or what ε implies."""
+        if self.cost.rho_units:
+            return self.cost.rho
         _, histogram = totals.shares(self.question.cost, self.question.total_share)
         alone = self.calibrated.rho(self.by.charge(histogram))
         return alone if self.total is None else alone + self.total.rho()

@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 
 from app.core.guarantee import with_exception
 from app.core.histogram import Bar, Snapshot
-from app.core.ledger.basis import SketchBasis, snapshot_digest
+from app.core.ledger.basis import HashedBar, SketchBasis, snapshot_digest
+from app.core.selection import ranked
 from app.store import bars
 from app.store.dialects import moment
 from app.store.tables import SketchRow, SnapshotRow, SnapshotSketchRow
@@ -28,8 +29,10 @@ def add(session: Session, snapshot: Snapshot, listed: Sequence[Bar], bases: Mapp
     if only is None:
         rows = [{"snapshot_id": row.id, "sketch_id": each, "basis": asdict(basis)} for each, basis in bases.items()]
         session.connection().execute(insert(SnapshotSketchRow), rows)
-    bars.add(session, list(bars.rows(snapshot.id, listed)))
-    return _digest(row, snapshot.sketches, listed)
+    by_count = ranked(listed)
+    bars.add(session, list(bars.rows(snapshot.id, by_count)))
+    hashed = ((bar.key, bar.count, bar.low, bar.high, rank) for bar, rank in by_count)
+    return _digest(row, snapshot.sketches, hashed)
 
 
 def read_digest(session: Session, snapshot_id: str) -> str | None:
@@ -38,15 +41,12 @@ def read_digest(session: Session, snapshot_id: str) -> str | None:
     if found is None:
         return None
     row, sketch, _ = found
-    numbers = bars.numbers(session, snapshot_id)
-    stored = (bar for number in numbers for bar in bars.read(session, snapshot_id, number))
-    return _digest(row, _names(session, row.id, sketch), stored)
+    return _digest(row, _names(session, row.id, sketch), bars.read_hashed(session, snapshot_id))
 
 
-def _digest(row: SnapshotRow, sketches: Sequence[str], listed: Iterable[Bar]) -> str:
-    values = ((bar.key, bar.count, bar.low, bar.high) for bar in listed)
+def _digest(row: SnapshotRow, sketches: Sequence[str], hashed: Iterable[HashedBar]) -> str:
     return snapshot_digest(
-        snapshot=row.id, sketches=sketches, created_at=moment(row.created_at), document=row.document, bars=values
+        snapshot=row.id, sketches=sketches, created_at=moment(row.created_at), document=row.document, bars=hashed
     )
 
 

@@ -218,20 +218,21 @@ class SnapshotSketchRow(Table):
 
 
 class BarsRow(Table):
-    """Some bars of a release, side by side in key order (`store/bars.py`). Append-only, as snapshots are.
+    """Some bars of a release, side by side (`store/bars.py`). Append-only, as snapshots are.
 
-    The lists have one value a bar. The counts come before the keys, so that they are read without them.
+    The lists have one value a bar. They come before the keys, so that they are read without them.
     """
 
     __tablename__ = "snapshot_bars"
 
     snapshot_id: Mapped[str] = mapped_column(ForeignKey("snapshots.id"), primary_key=True)
-    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)  # 0, 1, 2 … in key order
-    first_key: Mapped[bytes] = mapped_column(LargeBinary)  # in UTF-8, whose order is that of the keys
+    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)  # 0, 1, 2 … by count
     counts: Mapped[list[int]] = mapped_column(JSON)
     lows: Mapped[list[int]] = mapped_column(JSON)
     highs: Mapped[list[int | None]] = mapped_column(JSON)
     key_lengths: Mapped[list[int]] = mapped_column(JSON)  # in bytes
+    # The numbers of the bars in key order, over all rows. Null where an earlier version stored bars and rows by key.
+    key_ranks: Mapped[list[int] | None] = mapped_column(JSON(none_as_null=True))
     keys: Mapped[bytes] = mapped_column(LargeBinary)  # one after the other, in UTF-8
 
 

@@ -1,12 +1,10 @@
-"""Read stored releases. Reading is free."""
-
-from collections.abc import Iterator, Sequence
+"""Read stored releases, without their bars: those are read in `read_bars.py`. Reading is free."""
 
 from sqlalchemy.orm import Session
 
-from app.core.histogram import Bar, Selection, Snapshot
+from app.core.histogram import Snapshot
 from app.refusals import NoSnapshot, UnknownSnapshot
-from app.store import bars, sketches, snapshots
+from app.store import sketches, snapshots
 from app.usecases.access import Principal
 from app.usecases.context import Context
 from app.usecases.paging import Page, paged
@@ -35,34 +33,6 @@ def newest_snapshot(context: Context, name: str) -> Snapshot:
     if newest is None:
         raise NoSnapshot(f"Release one with POST /v1/sketches/{name}/snapshots; reading never spends.")
     return newest
-
-
-def read_bars(context: Context, snapshot_id: str, wanted: Selection) -> Iterator[Sequence[Bar]]:
-    """The bars of a stored release in key order, piece by piece.
-
-    Each piece is read in a short transaction of its own, which is over before the piece is handed out: whoever is slow
-    to take the next one holds no connection. That is safe because a stored release never changes.
-    """
-    if wanted.is_all:
-        with context.database.reading() as session:
-            numbers = bars.numbers(session, snapshot_id)
-        yield from _pieces(context, snapshot_id, numbers)
-        return
-    with context.database.reading() as session:
-        counts = bars.counts(session, snapshot_id)
-    cut = wanted.cut(count for piece in counts.values() for count in piece)
-    if cut is None:
-        return
-    numbers = cut.places(counts)
-    del counts  # there may be many, and the reader slow
-    yield from cut.applied(_pieces(context, snapshot_id, numbers))
-
-
-def _pieces(context: Context, snapshot_id: str, numbers: list[int]) -> Iterator[Sequence[Bar]]:
-    for number in numbers:
-        with context.database.reading() as session:
-            piece = bars.read(session, snapshot_id, number)
-        yield piece
 
 
 def load(session: Session, snapshot_id: str) -> Snapshot:

@@ -13,18 +13,19 @@ Locks are taken in this order: the sketches by their ids, the claim, the ledgers
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from uuid import uuid4
 
 from sqlalchemy.orm import Session
 
 from app.core.guarantee import sentence
-from app.core.histogram import ErrorBound, Interval, Snapshot, bars, within_bytes
+from app.core.histogram import ErrorBound, Snapshot, TotalCount, bars, within_bytes
 from app.core.ledger.account import Account, exhausted, payments, require_currency
 from app.core.ledger.basis import release_basis
 from app.core.ledger.budget import decimal_text
 from app.core.noise.samplers import Noise
+from app.core.people import Unit
 from app.core.planner import Family, Offer, Output, choose_among, draw_for, run
 from app.core.sketches.universe import Universe
 from app.refusals import Overloaded, UnknownSketch
@@ -220,14 +221,9 @@ def _release(
     output = prepared.add_noise(session, held)
     counts, left_out = within_bytes(output.histogram.counts, most_bytes)
     bound = _error_bound(offer, output.histogram.sketch_error, left_out)
+    total = _total(offer, output.total, held[0].parameters.unit)
     snapshot = _snapshot(held, terms, offer, accounts, now)
-    released = replace(
-        snapshot,
-        mode=prepared.mode,
-        error_bound=bound,
-        total=_interval(offer, output.total),
-        truncated=left_out is not None,
-    )
+    released = replace(snapshot, mode=prepared.mode, error_bound=bound, total=total, truncated=left_out is not None)
     bases = sketches.bases(session, ids)
     listed = bars(counts, bound, offer.calibrated.least)
     digest = snapshots.add(session, released, listed, dict(zip(ids, bases, strict=True)))
@@ -261,8 +257,10 @@ def _snapshot(
     )
 
 
-def _interval(offer: Offer, total: int | None) -> Interval | None:
-    return None if total is None or offer.total is None else offer.total.interval(total, offer.beta_of_total)
+def _total(offer: Offer, noisy: int | None, unit: Unit) -> TotalCount | None:
+    if noisy is None or offer.total is None:
+        return None
+    return TotalCount(**asdict(offer.total.interval(noisy, offer.beta_of_total)), unit=unit)
 
 
 _UNKNOWN = "An earlier version counted the first events of this sketch, and did not note by how much it may be too low."

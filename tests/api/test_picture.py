@@ -19,15 +19,15 @@ _SNAPSHOT = Snapshot(
     delta="1e-6",
     beta="0.05",
     parameters={"threshold": 40},
-    error_bound=ErrorBound(below=22, above=22, sketch=1, unlisted=55),
+    error_bound=ErrorBound(below=22, above=24, sketch=1, unlisted=55),
     charged=[],
     remaining=[],
 )
-_BARS = [Bar("a", 100, 80, 200), Bar("b", 150, 130, 160)]
+_BARS = [Bar("b", 150, 130, 160), Bar("a", 100, 80, 200)]
 
 
 def _drawn(*bars: Bar) -> ElementTree.Element:
-    return ElementTree.fromstring(svg(_SNAPSHOT, bars or _BARS))
+    return ElementTree.fromstring(svg(_SNAPSHOT, bars or _BARS, "count"))
 
 
 def _of_class(drawing: ElementTree.Element, kind: str) -> list[dict[str, str]]:
@@ -66,6 +66,12 @@ def test_it_has_a_title_and_a_description() -> None:
     )
 
 
+def test_bars_come_in_the_order_in_which_they_are_given_and_the_description_names_it() -> None:
+    drawing = ElementTree.fromstring(svg(_SNAPSHOT, _BARS[::-1], "key"))
+    assert [bar["width"] for bar in _of_class(drawing, "bar")] == ["50.0%", "75.0%"]
+    assert "in the order of their keys: a: 100; b: 150." in (drawing.findtext(f"{_SPACE}desc") or "")
+
+
 @pytest.mark.parametrize("key", ["<script>1</script>", "]]>", "\"'&", "שלום", "\u202eoverride", "🙂"])
 def test_a_key_is_shown_as_it_is(key: str) -> None:
     drawing = _drawn(Bar(key, 100, 80, 120))
@@ -84,6 +90,6 @@ def test_a_long_key_is_cut_and_so_are_more_than_a_hundred_bars() -> None:
 
 
 def test_an_empty_histogram_has_a_picture_too() -> None:
-    drawing = ElementTree.fromstring(svg(_SNAPSHOT, []))
+    drawing = ElementTree.fromstring(svg(_SNAPSHOT, [], "count"))
     assert "No key to show" in _texts(drawing)
     assert _of_class(drawing, "bar") == []

@@ -29,6 +29,36 @@ def test_the_number_of_events_comes_with_its_interval_and_is_part_of_the_price(
     assert verify_ledgers(context) == []
 
 
+def test_shares_and_the_rest_go_with_it(client: TestClient) -> None:
+    create_sketch(client, k=8)
+    post_events(client, [{"key": "/a", "count": 6000}, {"key": "/b", "count": 3000}, {"key": "/c", "count": 1000}])
+    snapshot = release(client, epsilon="1", total=True).json()
+    assert [round(bar["share"] / 10) for bar in snapshot["histogram"]] == [6, 3, 1]
+    assert snapshot["other"]["low"] == 0 <= snapshot["other"]["count"] <= snapshot["other"]["high"]
+    path = f"/v1/snapshots/{snapshot['id']}"
+    two = client.get(f"{path}?top=2").json()
+    assert two["other"]["low"] <= 1000 <= two["other"]["high"]
+    assert abs(two["other"]["share"] - 10) < 5
+    lines = client.get(f"{path}?top=1", headers={"Accept": "text/csv"}).text.splitlines()
+    assert lines[0] == "key,count,low,high,share"
+    assert lines[1].startswith("/a,")
+    key, count, low, high, share = lines[2].split(",")
+    assert key == ""
+    assert int(low) <= 4000 <= int(high)
+    assert abs(float(share) - 40) < 5
+    assert abs(int(count) - 4000) < 500
+
+
+def test_of_people_with_several_keys_nothing_is_said_about_the_others(client: TestClient) -> None:
+    body = {"k": 8, "unit": "user", "max_contributions": 3, "budget": {"epsilon": "10", "delta": "1e-3"}}
+    client.put("/v1/sketches/people", json=body)
+    people = [{"user": f"u{number}", "keys": ["/a", "/b"]} for number in range(2000)]
+    client.post("/v1/sketches/people/events", json={"events": people})
+    snapshot = release(client, "people", epsilon="10", total=True).json()
+    assert [round(bar["share"] / 10) for bar in snapshot["histogram"]] == [10, 10]
+    assert "other" not in snapshot
+
+
 def test_without_asking_there_is_none(client: TestClient) -> None:
     create_sketch(client)
     assert "total" not in release(client).json()
@@ -60,7 +90,7 @@ def test_a_plan_says_how_far_off_it_may_be(client: TestClient) -> None:
         for total in (True, False)
     )
     assert 100 < with_total["mechanisms"][0]["total_within"] < 400
-    assert "total_within" not in without["mechanisms"][0]
+    assert without["mechanisms"][0]["total_within"] is None
     assert with_total["mechanisms"][0]["charge"] == without["mechanisms"][0]["charge"]
     cuts = [plan["mechanisms"][0]["parameters"]["threshold"] for plan in (with_total, without)]
     assert cuts[1] <= cuts[0] <= cuts[1] + 2

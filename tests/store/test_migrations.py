@@ -16,6 +16,8 @@ from sqlalchemy.exc import DBAPIError
 
 from app.core.guarantee import NOT_COVERED
 from app.core.kernel import batch_of, sets_of
+from app.core.ledger.budget import Cost
+from app.core.selection import Selection
 from app.core.sketches import state
 from app.core.sketches.order import Order
 from app.core.sketches.stream import StreamSketch
@@ -27,6 +29,7 @@ from app.store.migrate import config, is_current, migrate
 from app.store.tables import StateRow, Table
 from app.usecases.audit_ledger import export_ledgers, verify_ledgers
 from app.usecases.ingest.submission import Submission
+from app.usecases.read_bars import read_bars
 from tests import books
 from tests.api.calls import release
 from tests.conftest import ADMIN_KEY, NewDatabase
@@ -205,7 +208,7 @@ def test_histograms_stored_as_one_value_are_the_same_in_rows_that_nothing_change
         migrate(database)
         for name, histogram in _OLD_BARS.items():
             with database.reading() as session:
-                numbers = bars.numbers(session, name)
+                numbers = bars.outline(session, name).numbers
                 read = [bar for number in numbers for bar in bars.read(session, name, number)]
                 assert [asdict(bar) for bar in read] == histogram
                 assert len(numbers) == {"none": 0, "one": 1, "many": 7}[name]
@@ -256,7 +259,18 @@ _OLD_ENTRY = text(
 _MOMENT = "2026-01-01T00:00:00.000000+00:00"
 
 
-def _old_entries() -> list[dict[str, Any]]:
+_BASIC = (
+    {"epsilon_units": 10**9, "delta_units": 10**15},
+    {"epsilon_units": 10**8, "delta_units": 10**12, "price": 10**8},
+)
+# (6, 1e-5), of which as much is spent as fitted: 119 releases of ε = 0.1 would come to the same.
+_ZCDP = (
+    {"epsilon_units": 6 * 10**9, "delta_units": 10**13},
+    {"epsilon_units": 1_090_871_212, "delta_units": 119 * 10**9, "price": 595 * 10**12},
+)
+
+
+def _old_entries(total: dict[str, int], paid: dict[str, int]) -> list[dict[str, Any]]:
     """Members and hashes as version 0006 wrote them."""
     opened: dict[str, Any] = {
         "ledger": "l",
@@ -268,12 +282,9 @@ def _old_entries() -> list[dict[str, Any]]:
         "mechanism": None,
         "mechanism_version": None,
         "parameters": None,
-        "epsilon_units": 10**9,
-        "delta_units": 10**15,
         "price": 0,
-    }
+    } | total
     ran = {"mechanism": "pmg", "mechanism_version": 1, "parameters": {"scale": "10", "threshold": 8, "k": 3}}
-    paid = {"epsilon_units": 10**8, "delta_units": 10**12, "price": 10**8}
     released = opened | {"sequence": 2, "kind": "release", "snapshot": "s"} | ran | paid
     entries, head = [], bytes(32)
     for entry in (opened, released):
@@ -282,7 +293,7 @@ def _old_entries() -> list[dict[str, Any]]:
     return entries
 
 
-def _at_0006(connection: Connection, entries: list[dict[str, Any]]) -> None:
+def _at_0006(connection: Connection, entries: list[dict[str, Any]], accountant: str, limit: tuple[int, int]) -> None:
     settings = config()
     settings.attributes["connection"] = connection
     command.upgrade(settings, "0006")
@@ -290,28 +301,31 @@ def _at_0006(connection: Connection, entries: list[dict[str, Any]]) -> None:
     connection.execute(_SKETCH, {"id": 1000, "name": "old"})
     for table, column, other in (("sketch_ledgers", "ledger_id", 1), ("sketch_origins", "origin_id", 1000)):
         connection.execute(text(f"INSERT INTO {table} (sketch_id, {column}) VALUES (1000, :other)"), {"other": other})
-    document = _OLD_DOCUMENT | {"charged": [{"ledger": "l", "epsilon": "0.1", "delta": "1e-6"}]}
+    opened, released = entries
+    cost = Cost(released["epsilon_units"], released["delta_units"]).as_strings()
+    document = _OLD_DOCUMENT | {"charged": [{"ledger": "l", **cost}]}
     connection.execute(_SNAPSHOT, {"id": "s", "sketch": 1000, "document": json.dumps(document)})
     for entry in entries:
         parameters = json.dumps(entry["parameters"]) if entry["parameters"] else None
         moment = "2026-01-01 00:00:00.000000" + ("" if connection.dialect.name == "sqlite" else "+00")
         values = {"parameters": parameters, "moment": moment, "hash": bytes.fromhex(entry["hash"])}
         connection.execute(_OLD_ENTRY, {**entry, **values})
-    totals = "epsilon_total = 1000000000, spendable = 1000000000, delta_total = 1000000000000000"
-    spent = "delta_spendable = 1000000000000000, spent = 100000000, delta_spent = 1000000000000, entries = 2"
-    head = {"head": bytes.fromhex(entries[-1]["hash"])}
-    connection.execute(text(f"UPDATE ledgers SET {totals}, {spent}, head = :head"), head)
+    now: dict[str, Any] = {"accountant": accountant, "head": bytes.fromhex(released["hash"])}
+    now |= {"epsilon_total": opened["epsilon_units"], "delta_total": opened["delta_units"]}
+    now |= {"spendable": limit[0], "delta_spendable": limit[1]}
+    now |= {"spent": released["price"], "delta_spent": released["delta_units"], "entries": 2}
+    connection.execute(text(f"UPDATE ledgers SET {', '.join(f'{name} = :{name}' for name in now)}"), now)
 
 
 def test_entries_of_an_earlier_version_verify_as_they_were_hashed_and_new_ones_follow(
     new_database: NewDatabase,
 ) -> None:
     """Exports of that version still stand, and its triggers too."""
-    url, entries = new_database(migrated=False), _old_entries()
+    url, entries = new_database(migrated=False), _old_entries(*_BASIC)
     kept = [json.dumps(entry, sort_keys=True) for entry in entries]
     with closing(Database(url)) as database:
         with database.migrating() as connection:
-            _at_0006(connection, entries)
+            _at_0006(connection, entries, "basic", (10**9, 10**15))
         migrate(database)
     settings = Settings(database_url=url, admin_key=ADMIN_KEY)
     context = build_context(settings)
@@ -325,3 +339,95 @@ def test_entries_of_an_earlier_version_verify_as_they_were_hashed_and_new_ones_f
         assert [(entry["kind"], entry.get("form")) for entry in exported[2:]] == [("sketch", 2), ("release", 2)]
         tamper(context.database, "UPDATE ledger_entries SET reason = 'other' WHERE sequence = 1")
         assert "ledger l: entry 1 or the one before it was changed: its hash does not fit" in verify_ledgers(context)
+
+
+def test_a_zcdp_ledger_that_was_full_keeps_what_it_spent_and_gains_room(new_database: NewDatabase) -> None:
+    """As the version before 0009 left it: ρ + 2√(ρ·ln(1/δ′)) was its bound."""
+    url, entries = new_database(migrated=False), _old_entries(*_ZCDP)
+    kept = [json.dumps(entry, sort_keys=True) for entry in entries]
+    with closing(Database(url)) as database:
+        with database.migrating() as connection:
+            _at_0006(connection, entries, "zcdp", (597_743_046_430_922, 5 * 10**12))
+        with database.migrating() as connection:
+            before = config()
+            before.attributes["connection"] = connection
+            command.upgrade(before, "0008")
+        migrate(database)
+    settings = Settings(database_url=url, admin_key=ADMIN_KEY)
+    context = build_context(settings)
+    assert list(export_ledgers(context)) == kept
+    assert verify_ledgers(context, kept) == []
+    with TestClient(create_app(settings, context), headers={"Authorization": f"Bearer {ADMIN_KEY}"}) as client:
+        assert client.get("/v1/ledgers/l").json()["rho"] == "0.595"
+        assert client.put("/v1/sketches/new", json={"k": 8, "ledger": "l"}).status_code == 201
+        statuses = [release(client, "new", delta="1e-9").status_code for _ in range(25)]
+        assert statuses == [201] * 24 + [409]
+        report = client.get("/v1/ledgers/l/report").json()
+        assert (report["guarantee"], report["spent"]["rho"]) == ({"epsilon": "6", "delta": "1e-5"}, "0.715")
+    assert verify_ledgers(context, kept) == []
+    context.database.close()
+
+
+_BARS_OF_0008: list[dict[str, Any]] = [  # in key order
+    {"key": f"{at:04}é" + "\x01" * 100, "count": 40 + at * 7 % 10, "low": at, "high": None if at % 2 else 99}
+    for at in range(30)
+]
+_ROW_OF_0008 = text(
+    "INSERT INTO snapshot_bars (snapshot_id, number, first_key, counts, lows, highs, key_lengths, keys)"
+    " VALUES ('s', :number, :first_key, :count, :low, :high, :length, :keys)"
+)
+_ENTRY_OF_0008 = text(str(_OLD_ENTRY).replace(" hash)", " hash, form, basis)").replace(" :hash)", " :hash, 2, :basis)"))
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _from_0006_to_0008(connection: Connection) -> None:
+    """With a snapshot whose bars are stored by key, and paid for by an entry that is hashed over them so."""
+    opened, released = _old_entries(*_BASIC)
+    settings = config()
+    settings.attributes["connection"] = connection
+    command.upgrade(settings, "0008")
+    for number, piece in enumerate((_BARS_OF_0008[:20], _BARS_OF_0008[20:])):
+        keys = [str(bar["key"]).encode() for bar in piece]
+        lists = {name: json.dumps([bar[name] for bar in piece]) for name in ("count", "low", "high")}
+        row = {"number": number, "first_key": keys[0], "length": json.dumps([*map(len, keys)]), "keys": b"".join(keys)}
+        connection.execute(_ROW_OF_0008, lists | row)
+    document = connection.execute(text("SELECT CAST(document AS TEXT) FROM snapshots")).scalar_one()
+    about = {"snapshot": "s", "sketch": "old", "created_at": _MOMENT, "document": json.loads(document)}
+    hashed = [[bar["key"], bar["count"], bar["low"], bar["high"]] for bar in _BARS_OF_0008]
+    basis = {"snapshot_digest": sha256(f"{_canonical(about)}\n{_canonical(hashed)}".encode()).hexdigest()}
+    entry = {name: value for name, value in released.items() if name != "hash"} | {"form": 2, "basis": basis}
+    head = sha256(bytes.fromhex(opened["hash"]) + _canonical(entry).encode()).digest()
+    moment = "2026-01-01 00:00:00.000000" + ("" if connection.dialect.name == "sqlite" else "+00")
+    written = {"parameters": json.dumps(entry["parameters"]), "basis": json.dumps(basis), "moment": moment}
+    connection.execute(_ENTRY_OF_0008, entry | written | {"hash": head})
+    connection.execute(text("UPDATE ledgers SET head = :head"), {"head": head})
+
+
+def test_bars_that_are_stored_by_key_verify_as_they_were_hashed_and_are_read_in_both_orders(
+    new_database: NewDatabase,
+) -> None:
+    """As version 0008 of the tables has them; no row is written anew."""
+    url = new_database(migrated=False)
+    with closing(Database(url)) as database:
+        with database.migrating() as connection:
+            _at_0006(connection, _old_entries(*_BASIC)[:1], "basic", (10**9, 10**15))
+        with database.migrating() as connection:
+            _from_0006_to_0008(connection)
+        migrate(database)
+    context = build_context(Settings(database_url=url))
+    assert verify_ledgers(context) == []
+    by_count = sorted(_BARS_OF_0008, key=lambda bar: (-bar["count"], bar["key"]))
+    for wanted, expected in (
+        (Selection(order="key"), _BARS_OF_0008),
+        (Selection(), by_count),
+        (Selection(top=7), by_count[:7]),
+        (Selection(top=7, order="key"), sorted(by_count[:7], key=lambda bar: bar["key"])),
+        (Selection(keys=frozenset([_BARS_OF_0008[25]["key"], "x"])), [_BARS_OF_0008[25]]),
+    ):
+        assert [asdict(bar) for piece in read_bars(context, "s", wanted) for bar in piece] == expected
+    tamper(context.database, "UPDATE snapshot_bars SET number = 2 WHERE number = 0")  # so the rows are in another order
+    assert verify_ledgers(context) == ["snapshot s: it is not as it was released and paid for"]
+    context.database.close()

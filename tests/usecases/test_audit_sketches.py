@@ -98,6 +98,18 @@ def test_one_count_that_was_changed_is_found(context: Context) -> None:
     assert fault.endswith("it is not as it was released and paid for")
 
 
+def test_what_says_where_a_key_is_cannot_be_changed_unseen(context: Context) -> None:
+    """Or readers by key would get some bars twice, and others never."""
+    ranks = _stored_bars(context, "key_ranks")
+    assert sorted(ranks) == list(range(len(ranks)))
+    for changed in ("NULL", f"'{_quoted([*ranks, 0])}'", f"'{_quoted([rank + 1 for rank in ranks])}'"):
+        tamper(context.database, f"UPDATE snapshot_bars SET key_ranks = {changed} WHERE {_FIRST}")
+        (fault,) = verify_ledgers(context)
+        assert fault.endswith("it is not as it was released and paid for")
+    tamper(context.database, f"UPDATE snapshot_bars SET key_ranks = '{_quoted(ranks)}' WHERE {_FIRST}")
+    assert verify_ledgers(context) == []
+
+
 def test_the_same_values_written_otherwise_are_the_same_release(context: Context) -> None:
     """The digest is of what was released, not of how it is stored."""
     document = json.dumps(_stored(context, "document"), indent=1, sort_keys=True, ensure_ascii=False)
@@ -110,16 +122,17 @@ def test_the_same_values_written_otherwise_are_the_same_release(context: Context
 
 
 def test_a_digest_does_not_depend_on_how_many_bars_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    bars: list[basis.Bar] = [(f"key {number}", number, 0, None) for number in range(10)]
+    bars: list[basis.HashedBar] = [(f"key {number}", number, 0, None, number) for number in range(10)]
 
-    def of(bars: list[basis.Bar]) -> str:
+    def of(bars: list[basis.HashedBar]) -> str:
         return basis.snapshot_digest(snapshot="s", sketches=["a"], created_at="now", document={"x": 1}, bars=iter(bars))
 
     whole = of(bars)
     for together in (1, 3, 10, 11):
         monkeypatch.setattr(basis, "_TOGETHER", together)
         assert of(bars) == whole
-    assert len({whole, of(bars[:-1]), of([]), of(bars[::-1])}) == 4
+    without_ranks: list[basis.HashedBar] = [(key, count, low, high) for key, count, low, high, *_ in bars]
+    assert len({whole, of(bars[:-1]), of([]), of(bars[::-1]), of(without_ranks)}) == 5
 
 
 def _stored(context: Context, column: str) -> Any:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 
 from app.core.errors import BudgetExhausted
-from app.core.histogram import Counts, Selection, Snapshot
+from app.core.histogram import Counts, Snapshot
 from app.core.kernel import batch_of
 from app.core.ledger import account
 from app.core.ledger.budget import Budget, Cost
@@ -22,6 +22,7 @@ from app.core.mechanisms.gshm import least_threshold
 from app.core.noise import samplers
 from app.core.noise.samplers import Noise, draw_ahead
 from app.core.planner import choose, run
+from app.core.selection import Selection
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.parameters import SketchParameters
 from app.core.sketches.state import Sketch
@@ -38,7 +39,7 @@ from app.usecases.ingest.submission import Submission
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
 from app.usecases.merge_sketches import merge_sketches
 from app.usecases.plan_release import Terms
-from app.usecases.read_snapshots import read_bars
+from app.usecases.read_bars import read_bars
 from app.usecases.release_snapshot import release_snapshot
 from app.usecases.together import Mode
 from tests import books

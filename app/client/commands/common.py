@@ -69,10 +69,14 @@ def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 def add_terms(parser: argparse.ArgumentParser) -> None:
     """Add the options that say what a release asks for. ε and δ stay text: they are charged exactly as written."""
-    parser.add_argument("--epsilon", required=True, help="for example 0.5")
+    price = parser.add_mutually_exclusive_group(required=True)
+    price.add_argument("--epsilon", help="for example 0.5")
+    price.add_argument("--rho", help="instead, where every ledger that pays is zcdp: for example 0.005")
     parser.add_argument("--delta", required=True, help="for example 1e-6")
     parser.add_argument("--beta", help="error bounds hold with probability 1 - beta; default: 0.05")
-    parser.add_argument("--expected-events", type=int, metavar="N", help="for the error bound; not the true number")
+    parser.add_argument(
+        "--total", action="store_true", default=None, help="also how many events, or people, for 2 %% of the price"
+    )
 
 
-TERMS = ("epsilon", "delta", "beta", "expected_events")
+TERMS = ("epsilon", "rho", "delta", "beta", "total")

@@ -17,7 +17,7 @@ from app.client.throwaway_server import Server, running
 
 _SKETCH = "page-views"
 _BUDGET = {"epsilon": "1", "delta": "1e-5"}
-_TERMS = {"epsilon": "0.8", "delta": "1e-6", "expected_events": demo_shop.EVENTS}
+_TERMS = {"epsilon": "0.8", "delta": "1e-6"}
 _BATCH = 10_000
 _COUNTERS = 8192
 _LARGEST = 4  # rows drawn from the top, then those of these ranks, then the last one
@@ -75,7 +75,7 @@ def _send(api: Api, seen: list[str], progress: Progress) -> float:
 
 
 def _tell_plan(best: Mapping[str, Any], seconds: float) -> None:
-    cut, noise = best["parameters"]["threshold"], best["error_bound"]["noise_high"]
+    cut, noise = best["parameters"]["threshold"], best["error_bound"]["below"]
     write_line(styled("What the visitors of a web shop look at, and nothing of any one visit.", Style.STRONG))
     write_line()
     _tell("Sent", f"{demo_shop.EVENTS:,} events in {seconds:.1f} s. The budget is {amount(_BUDGET)}.")
@@ -94,7 +94,7 @@ def _tell(label: str, words: str, style: Style = Style.STRONG) -> None:
 
 
 def _draw(snapshot: Mapping[str, Any], truth: Mapping[str, int]) -> None:
-    bars = sorted(snapshot["histogram"], key=lambda bar: (-bar["count"], bar["key"]))
+    bars = snapshot["histogram"]
     cut: int = snapshot["parameters"]["threshold"]
     scale = Scale.logarithmic(max(10, min(width(), _WIDTH) - _NAME - _FIGURES), max(bar["high"] for bar in bars))
     write_line(styled(f"{fitted('page', _NAME)} {axis(scale, _TICKS)}     true private", Style.QUIET))

@@ -72,14 +72,13 @@ def _show(api: Api, options: Namespace) -> None:
 
 def _entries(api: Api, options: Namespace) -> None:
     page = api.whole(at("ledgers", options.name, "entries"))
-    headings = ("number", "kind", "when", "ε", "δ", "mechanism", "for")
+    headings = ("number", "kind", "when", "ε", "ρ", "δ", "mechanism", "for")
     rows = [
         (
             entry["number"],
             entry["kind"],
             moment(entry["created_at"]),
-            entry["epsilon"],
-            entry["delta"],
+            *(entry["epsilon"], entry["rho"], entry["delta"]),
             entry["mechanism"],
             entry["snapshot"] or entry["reason"],
         )

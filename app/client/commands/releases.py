@@ -27,6 +27,7 @@ def add(commands: Group) -> None:
     )
     plan.add_argument("sketch", nargs="?", help=f"{SKETCH}; without it --k and what follows it say what to plan for")
     add_terms(plan)
+    plan.add_argument("--expected-events", type=int, metavar="N", help="what if the sketch held so many?")
     _add_parameters(plan)
 
     snapshot = add_command(commands, "snapshot", "release a private histogram and pay for it", _snapshot)
@@ -43,8 +44,15 @@ def add(commands: Group) -> None:
 
     shown = add_command(commands, "histogram", "draw the newest snapshot of a sketch; free", _histogram)
     shown.add_argument("sketch", help=SKETCH)
+    shown.add_argument(
+        "event_keys",
+        nargs="*",
+        metavar="event-key",
+        help="only these keys; of one that is not reported, what its count is at most",
+    )
     shown.add_argument("--top", type=int, metavar="N", help="only so many of the largest counts")
     shown.add_argument("--min-count", type=int, metavar="N", help="only counts of at least this")
+    shown.add_argument("--order", choices=("count", "key"), help="default: count, the largest first")
     shown.add_argument("--snapshot", metavar="ID", help="this snapshot instead of the newest")
     shown.add_argument("--csv", action="store_true", help="print CSV instead of a picture")
     shown.add_argument("--svg", metavar="FILE", help="write the picture to a file")
@@ -62,14 +70,16 @@ def _plan(api: Api, options: Namespace) -> None:
     if bool(options.sketch) == bool(parameters):
         raise Misuse("Name a sketch to plan for, or give --k and what else it would have, not both.")
     path = at("sketches", options.sketch, "plan") if options.sketch else at("plan")
-    plan = api.post(path, given(options, *TERMS) | parameters)
+    plan = api.post(path, given(options, *TERMS, "expected_events") | parameters)
     show(options, plan, lambda: "\n".join(_plan_in_words(plan)))
 
 
 def _plan_in_words(plan: dict[str, Any]) -> list[str]:
     best = plan["mechanisms"][0]
-    headings = ("mechanism", "cut", "noise −", "noise +", "sketch −", "likely from", "releases left")
+    headings = ("mechanism", "cut", "noise −", "noise +", "sketch +", "likely from", "releases left")
     words = [f"auto would take {plan['recommended']}: {amount(best['charge'])}."]
+    if plan.get("in_rho"):
+        words += wrapped(_in_rho(plan["in_rho"]))
     if plan.get("comparison"):
         words += wrapped(plan["comparison"]["words"])
     return [
@@ -79,12 +89,17 @@ def _plan_in_words(plan: dict[str, Any]) -> list[str]:
     ]
 
 
+def _in_rho(offer: dict[str, Any]) -> str:
+    cut, rho = offer["parameters"]["threshold"], offer["charge"]["rho"]
+    return f"For the same price, --rho {rho} would take {offer['mechanism']} and cut at {cut:,}."
+
+
 def _offer_cells(offer: dict[str, Any]) -> list[object]:
     bound = offer["error_bound"]
     return [
         offer["mechanism"],
         offer["parameters"]["threshold"],
-        *(bound["noise_low"], bound["noise_high"], bound["sketch_low"]),
+        *(bound["below"], bound["above"], bound["sketch"]),
         offer["smallest_likely_count"],
         offer["releases_remaining"],
     ]
@@ -113,14 +128,13 @@ def _payments(snapshot: dict[str, Any]) -> list[str]:
 
 def _snapshots(api: Api, options: Namespace) -> None:
     page = api.whole(at("sketches", options.sketch, "snapshots"))
-    headings = ("id", "when", "mechanism", "ε", "δ", "cut")
+    headings = ("id", "when", "mechanism", "ε", "ρ", "δ", "cut")
     rows = [
         (
             snapshot["id"],
             moment(snapshot["created_at"]),
             snapshot["mechanism"],
-            snapshot["epsilon"],
-            snapshot["delta"],
+            *(snapshot.get("epsilon"), snapshot.get("rho"), snapshot["delta"]),
             snapshot["parameters"]["threshold"],
         )
         for snapshot in page["items"]
@@ -132,7 +146,7 @@ def _histogram(api: Api, options: Namespace) -> None:
     if options.csv and options.json:
         raise Misuse("Choose one of --csv and --json.")
     path = at("snapshots", options.snapshot) if options.snapshot else at("sketches", options.sketch, "histogram")
-    query = given(options, "top", "min_count")
+    query = given(options, "top", "min_count", "order") | {"key": options.event_keys or None}
     if options.svg:
         _save(options.svg, api.ask("GET", path, query=query, accept="image/svg+xml").body)
     if options.csv:
@@ -142,7 +156,7 @@ def _histogram(api: Api, options: Namespace) -> None:
             write_note(LEFT_OUT)
     elif options.json or not options.svg:
         snapshot = api.get(path, **query)
-        show(options, snapshot, lambda: histogram(snapshot, most=options.top))
+        show(options, snapshot, lambda: histogram(snapshot, most=options.top or len(options.event_keys)))
 
 
 def _save(file: str, picture: bytes) -> None:

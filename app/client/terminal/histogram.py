@@ -6,7 +6,7 @@ from typing import Any
 
 from app.client.terminal.bars import Bar, Scale, drawn
 from app.client.terminal.output import Style, clean, columns, fitted, spoken, styled, width, wrapped
-from app.client.terminal.tables import cell, moment
+from app.client.terminal.tables import amount, cell, moment
 
 _MOST_ROWS = 20
 _LEAST_FOR_ENDS = 64  # columns of a terminal that has room for the ends in figures
@@ -15,15 +15,20 @@ LEFT_OUT = "The smallest counts were left out: the keys have more bytes together
 
 
 def histogram(snapshot: Mapping[str, Any], *, most: int | None = None) -> str:
-    """The `most` largest counts as bars, with a title and a legend; a line says how many more there are."""
-    bars = sorted(snapshot["histogram"], key=lambda bar: (-bar["count"], bar["key"]))
+    """The first counts as bars, at most so many, with a title and a legend; a line says how many more there are. The
+    keys that were asked for and are not reported follow, each with what its count is at most."""
+    bars = snapshot["histogram"]
     shown = bars[: most or _MOST_ROWS]
     keys = f"{len(bars):,} key{'' if len(bars) == 1 else 's'}" if bars else "no key to show"
-    terms = f"ε = {snapshot['epsilon']}, δ = {snapshot['delta']}, {moment(snapshot['created_at'])}"
+    terms = f"{amount(snapshot)}, {moment(snapshot['created_at'])}"
     title = clean(f"{snapshot['sketch']}: {keys}, {snapshot['mechanism']}, {terms}")
     lines = [styled(title, Style.STRONG), *_rows(shown, snapshot["parameters"]["threshold"])]
     if len(shown) < len(bars):
         lines.append(f"and {len(bars) - len(shown):,} more (--top {len(bars)} shows all)")
+    for absent in snapshot.get("unlisted", []):
+        key, bound = clean(absent["key"]), absent["at_most"]
+        told = " is not reported" + ("" if bound is None else f": at most {cell(bound)}")
+        lines.append(fitted(key, min(columns(key), width() - len(told))) + told)
     return "\n".join([*lines, "", *legend(snapshot)])
 
 
@@ -34,7 +39,7 @@ def _rows(shown: list[dict[str, Any]], threshold: int) -> list[str]:
     counts = [cell(bar["count"]) for bar in shown]
     ends = [""] * len(shown)
     if width() >= _LEAST_FOR_ENDS:
-        ends = [spoken(f"{cell(bar['low'])}–{'?' if bar['high'] is None else cell(bar['high'])}") for bar in shown]
+        ends = [spoken(_ends(bar)) for bar in shown]
     figures = max(map(len, counts)), max(map(columns, ends))
     room = width() - sum(figures) - 6
     names = min(max(map(columns, keys)), max(_LEAST_BAR, room * 2 // 5))
@@ -52,15 +57,30 @@ def _rows(shown: list[dict[str, Any]], threshold: int) -> list[str]:
     ]
 
 
+def _ends(bar: Mapping[str, Any]) -> str:
+    """The interval, and the share where the total was released."""
+    share = bar.get("share")
+    return f"{cell(bar['low'])}–{'?' if bar['high'] is None else cell(bar['high'])}" + (f" {share} %" if share else "")
+
+
+def _total(snapshot: Mapping[str, Any]) -> str:
+    """How many there are in all, and how many of keys that are not shown, where that was released."""
+    total, other = snapshot.get("total"), snapshot.get("other")
+    if total is None:
+        return ""
+    counted = "people" if total["unit"] == "user" else "events"
+    rest = f", {cell(other['count'])} ({_ends(other)}) of other keys" if other else ""
+    return f"In all {cell(total['count'])} ({_ends(total)}) {counted}{rest}. "
+
+
 def legend(snapshot: Mapping[str, Any]) -> list[str]:
     """What the picture means: the threshold, how sure the error bars are, and the guarantee of the release."""
     threshold, bound = snapshot["parameters"]["threshold"], snapshot["error_bound"]
-    sketch = bound["sketch_low"]
-    missed = f"{bound['noise_low'] + (sketch or 0):,}" + (
-        " and the sketch's own error (declare --expected-events to know it)" if sketch is None else ""
-    )
+    missed = "not known" if bound["unlisted"] is None else f"at most {bound['unlisted']:,}"
     return wrapped(
-        f"Counts below {threshold:,} are not reported. With probability {1 - Decimal(snapshot['beta']):f} every true "
-        f"count lies within its error bar, and that of a key which was not reported is at most {missed}."
+        f"{spoken(_total(snapshot))}Counts below {threshold:,} are not reported. With probability "
+        f"{1 - Decimal(snapshot['beta']):f} every true count lies within its error bar, and that of a key which was "
+        f"not reported is {missed}."
+        + (f" {bound['reason']}" if bound.get("reason") else "")
         + (f" {LEFT_OUT}" if snapshot.get("truncated") else "")
     ) + wrapped(snapshot["guarantee"])

@@ -56,7 +56,8 @@ def moment(text: str | None) -> str | None:
 
 def amount(both: Mapping[str, Any]) -> str:
     """An (ε, δ) as the server gave it."""
-    return f"ε = {both['epsilon']}, δ = {both['delta']}"
+    main = f"ε = {both['epsilon']}" if both.get("epsilon") else f"ρ = {both['rho']}"
+    return f"{main}, δ = {both['delta']}"
 
 
 def _line(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

@@ -136,11 +136,11 @@ def _largest_epsilon(accounts: Sequence[Account], offer: Offer) -> int:
 
 @lru_cache(maxsize=1024)
 def _largest_gaussian(question: Question, mechanism: str, rho_left: Fraction, most: int | None) -> int:
-    """The largest ε, in units and to a thousandth, at most `most`, whose noise is `rho_left`-zCDP.
+    """The largest ε, in units and to a thousandth, at most `most`, whose release is `rho_left`-zCDP.
 
     It starts at the ε of the question. ρ mostly grows nearly with ε², so each trial tells closely where to try next.
-    But at a large δ some ρ remains however small ε is, and it may be that nothing fits. What was searched is kept, and
-    does not depend on the ε that was asked for: all refusals of a ledger at one δ are explained by one search.
+    What was searched is kept, and does not depend on the ε that was asked for: all refusals of a ledger at one δ are
+    explained by one search.
     """
     if most is not None and _at_most(_rho(question, mechanism, most), rho_left):
         return most
@@ -176,9 +176,9 @@ def _at_most(rho: Fraction | None, rho_left: Fraction) -> bool:
 
 
 def _rho(question: Question, mechanism: str, epsilon_units: int) -> Fraction | None:
-    """ρ of the release at this ε; None where it is not offered, which only a large ε is not."""
+    """What the release counts as in ρ at this ε (`Zcdp.price`); None where it is not offered, which is at a large ε."""
     cost = Cost(epsilon_units, question.cost.delta_units)
     try:
-        return choose(replace(question, cost=cost), mechanism).rho
+        return min(choose(replace(question, cost=cost), mechanism).rho, cost.epsilon**2 / 2)
     except NoMechanism:
         return None

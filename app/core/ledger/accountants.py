@@ -3,22 +3,21 @@
 `basic` sums ε and δ (Rogers, Roth, Ullman & Vadhan 2016). `zcdp` sums ρ and δ and stops before either passes a bound
 fixed when the budget is set (Whitehouse, Ramdas, Rogers & Wu 2023: a filter for approximate zCDP, valid when each cost
 is chosen after seeing earlier releases). With δ′, half of the budget's δ, set aside, a bound of (ρ, δ) is
-(ρ + 2√(ρ·ln(1/δ′)), δ + δ′)-private. A release that is (ε, δ)-private enters as (ε²/2, δ); Gaussian noise enters as
-what it is, ρ = Δ²/2σ².
+(ε, δ + δ′)-private with the ε of `conversion.py`. A release that is (ε, δ)-private enters as (ε²/2, δ); Gaussian noise
+as what it is, ρ = Δ²/2σ², unless ε²/2 is less.
 
 What is spent is a guarantee for `basic` alone. For `zcdp` the total is; what is spent, converted in the same way, only
 tells what is left. Why, and what holds after the total was changed: accountants.md, `proven.py`.
 """
 
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
-from math import isqrt
+from math import ceil, floor, isqrt
 from typing import Protocol
 
 from app.core.errors import InvalidNumber
 from app.core.ledger.budget import EPSILON_DIGITS, RHO_DIGITS, Budget, Cost, decimal_string
-from app.core.noise.tails import CONTEXT
+from app.core.ledger.conversion import largest_rho, smallest_epsilon
 
 _RHO = 10**RHO_DIGITS
 _EPSILON = 10**EPSILON_DIGITS
@@ -60,7 +59,7 @@ class Accountant(Protocol):
         """How much may be spent in all, so that the total is never passed."""
 
     def price(self, cost: Cost, rho: Fraction) -> Price:
-        """What a release costs that is `cost`-private and, but for its δ, ρ-zCDP."""
+        """What a release costs that is `cost`-private and, but for its δ, ρ-zCDP. Where ε is 0, ρ alone is known."""
 
     def converted(self, total: Budget, price: Price) -> Budget:
         """The (ε, δ) of releases that together cost at most this, an amount fixed before the first of them."""
@@ -86,7 +85,9 @@ class Basic:
         return Price(total.epsilon_units, total.delta_units)
 
     def price(self, cost: Cost, rho: Fraction) -> Price:
-        """The cost itself, whatever its ρ."""
+        """The cost itself, whatever its ρ; RuntimeError where it states no ε."""
+        if cost.epsilon_units == 0:
+            raise RuntimeError("a release that is private in rho alone cannot be charged by its epsilon")
         return Price(cost.epsilon_units, cost.delta_units)
 
     def converted(self, total: Budget, price: Price) -> Budget:
@@ -113,28 +114,25 @@ class Zcdp:
     counts_rho = True
 
     def limit(self, total: Budget) -> Price:
-        """ρ is the largest with ρ + 2√(ρ·L) ≤ ε, L = ln(1/δ′): (√(L + ε) − √L)², rounded down."""
+        """The largest ρ that is (ε, δ′)-private, rounded down, and the δ that is not set aside."""
         set_aside = _set_aside(total)
         if set_aside == 0:
             raise InvalidNumber("A zcdp ledger sets half of its delta aside and needs one above 0, for example 1e-6.")
-        with localcontext(CONTEXT):
-            epsilon, log = Decimal(total.epsilon_units) / _EPSILON, _log_inverse(set_aside)
-            rho = ((log + epsilon).sqrt() - log.sqrt()) ** 2 * (1 - Decimal("1e-30"))
-            return Price(int((rho * _RHO).to_integral_value(ROUND_FLOOR)), total.delta_units - set_aside)
+        rho = largest_rho(total.epsilon, Fraction(set_aside, _DELTA))
+        return Price(floor(rho * _RHO), total.delta_units - set_aside)
 
     def price(self, cost: Cost, rho: Fraction) -> Price:
-        """ρ, rounded up."""
-        return Price(-(-rho.numerator * _RHO // rho.denominator), cost.delta_units)
+        """ρ, or ε²/2 where an ε is stated and that is less, rounded up: both hold at the same δ (accountants.md)."""
+        least = min(rho, cost.epsilon**2 / 2) if cost.epsilon_units else rho
+        return Price(ceil(least * _RHO), cost.delta_units)
 
     def converted(self, total: Budget, price: Price) -> Budget:
-        """ε = ρ + 2√(ρ·L), rounded up, and δ′ besides the δ that was spent."""
+        """The smallest ε at which ρ is (ε, δ′)-private, rounded up, and δ′ besides the δ that was spent."""
         if price.main == 0:
             return Budget(0, price.delta)
         set_aside = _set_aside(total)
-        with localcontext(CONTEXT):
-            rho = Decimal(price.main) / _RHO
-            epsilon = (rho + 2 * (rho * _log_inverse(set_aside)).sqrt()) * (1 + Decimal("1e-30"))
-            return Budget(int((epsilon * _EPSILON).to_integral_value(ROUND_CEILING)), price.delta + set_aside)
+        epsilon = smallest_epsilon(Fraction(price.main, _RHO), Fraction(set_aside, _DELTA))
+        return Budget(ceil(epsilon * _EPSILON), price.delta + set_aside)
 
     def largest_epsilon(self, left: Price, cost: Cost) -> int:
         """ε²/2 ≤ ρ."""
@@ -152,11 +150,6 @@ class Zcdp:
 def _set_aside(total: Budget) -> int:
     """δ′, in units: half of δ."""
     return total.delta_units // 2
-
-
-def _log_inverse(delta_units: int) -> Decimal:
-    """ln(1/δ), a hair too large, so that ρ comes out too small and ε too large."""
-    return -(Decimal(delta_units) / _DELTA).ln() * (1 + Decimal("1e-40"))
 
 
 ACCOUNTANTS: dict[str, Accountant] = {"basic": Basic(), "zcdp": Zcdp()}

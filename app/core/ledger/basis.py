@@ -18,7 +18,8 @@ from app.core.sketches.parameters import Contributions
 _TOGETHER = 1000
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
-Bar = tuple[str, int, int, int | None]  # key, count, low, high
+# Key, count, low, high, and the number of the bar in key order. Earlier versions hashed bars without that number.
+HashedBar = tuple[str, int, int, int | None, int] | tuple[str, int, int, int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +64,17 @@ def digest(value: object) -> str:
 
 
 def snapshot_digest(
-    *, snapshot: str, sketches: Sequence[str], created_at: str, document: Mapping[str, object], bars: Iterable[Bar]
+    *,
+    snapshot: str,
+    sketches: Sequence[str],
+    created_at: str,
+    document: Mapping[str, object],
+    bars: Iterable[HashedBar],
 ) -> str:
     """SHA-256 of a release: a line of JSON with all but its histogram, and one with the list of its bars.
 
-    A function of the released values alone, however they are stored. The bars are taken a thousand at a time, so that a
-    large histogram need not be in memory.
+    The bars come by count, as they are stored; those of earlier versions, which were stored by key, come by key. So a
+    large histogram is hashed while it is read, and no more than a thousand bars of it are in memory.
     """
     named: dict[str, object] = {"sketch": sketches[0]} if len(sketches) == 1 else {"sketches": list(sketches)}
     about = named | {"snapshot": snapshot, "created_at": created_at, "document": document}

@@ -78,7 +78,7 @@ def test_few_calibrations_are_searched_and_none_for_another_epsilon(
     accounts = [Account("a", ACCOUNTANTS["zcdp"], total, Price(0, 0), left)]
     first = exhausted(accounts, _offer("10", delta=delta))
     assert 1 < len(tried) <= 12
-    assert (first.largest["epsilon"] == "0") == (delta == "0.3")  # whose threshold alone leaves more ρ than there is
+    assert float(first.largest["epsilon"]) >= 0.1414  # which fits by ε²/2, however much ρ the noise itself has
     del tried[:]
     assert exhausted(accounts, _offer("11", delta=delta)).largest["epsilon"] == first.largest["epsilon"]
     assert tried == []

@@ -1,6 +1,5 @@
 """Accountants: what fits is what can be paid, exactly, and never more than the budget promises."""
 
-import math
 from decimal import Decimal
 from fractions import Fraction
 
@@ -13,6 +12,7 @@ from app.core.errors import InvalidNumber
 from app.core.ledger.accountants import ACCOUNTANTS, Price
 from app.core.ledger.budget import Budget, Cost
 from app.core.mechanisms import gshm
+from tests.core.ledger import concentrated
 
 BASIC, ZCDP = ACCOUNTANTS["basic"], ACCOUNTANTS["zcdp"]
 
@@ -72,16 +72,14 @@ def test_the_epsilon_that_fits_is_none_where_the_delta_does_not() -> None:
     assert BASIC.largest_epsilon(left, charged("0.5", "1.1e-6")) == 0
 
 
-def test_a_hundred_small_releases_fit_where_basic_stops_at_sixty() -> None:
+def test_143_small_releases_fit_where_basic_stops_at_sixty() -> None:
     budget, cost = granted("6", "1e-5"), charged("0.1", "1e-9")
     assert BASIC.limit(budget).how_many(BASIC.price(cost, from_epsilon(cost))) == 60
     price = ZCDP.price(cost, from_epsilon(cost))
-    assert ZCDP.limit(budget).how_many(price) >= 100
-    spent = Price(100 * price.main, 100 * price.delta)
-    guarantee = ZCDP.converted(budget, spent)
-    log = math.log(1 / 5e-6)
-    assert float(guarantee.epsilon) == pytest.approx(0.5 + 2 * math.sqrt(0.5 * log), abs=2e-9)
-    assert guarantee.delta == Fraction("5e-6") + 100 * Fraction("1e-9")
+    assert ZCDP.limit(budget).how_many(price) == 143
+    guarantee = ZCDP.converted(budget, Price(143 * price.main, 143 * price.delta))
+    assert 5.99 < guarantee.epsilon < 6
+    assert guarantee.delta == Fraction("5e-6") + 143 * Fraction("1e-9")
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("6", "1e-5"), ("0.01", "1e-9"), ("1", "0.2"), ("1000", "1e-17")])
@@ -90,12 +88,11 @@ def test_the_figures_are_those_of_an_oracle_rounded_to_the_safe_side(epsilon: st
     budget = granted(epsilon, delta)
     limit = ZCDP.limit(budget)
     with mpmath.workdps(60):
-        log = -mpmath.log(mpmath.mpf(delta) / 2)
-        rho = (mpmath.sqrt(log + mpmath.mpf(epsilon)) - mpmath.sqrt(log)) ** 2
-        assert 0 <= rho * 10**15 - limit.main < 2  # rounded down
+        set_aside = mpmath.mpf(delta) / 2
+        rho = concentrated.rho_of(mpmath.mpf(epsilon), set_aside)
+        assert 0 <= rho * 10**15 - limit.main < 2 + limit.main // 10**15  # rounded down
         spent = Price(limit.main // share, 0)
-        exact = mpmath.mpf(spent.main) / 10**15
-        guarantee = exact + 2 * mpmath.sqrt(exact * log)
+        guarantee = concentrated.epsilon_of(mpmath.mpf(spent.main) / 10**15, set_aside)
         assert 0 <= ZCDP.converted(budget, spent).epsilon_units - guarantee * 10**9 < 2  # rounded up
 
 
@@ -108,6 +105,7 @@ def test_what_may_be_spent_in_rho_never_passes_the_budget(epsilon: Decimal, delt
     guarantee = ZCDP.converted(budget, limit)
     assert guarantee.epsilon_units <= budget.epsilon_units
     assert guarantee.delta_units <= budget.delta_units
+    assert ZCDP.limit(Budget(max(guarantee.epsilon_units, 1), delta_units)).covers(limit)
     more = Price(limit.main + limit.main // 10**6 + 2, limit.delta)
     assert ZCDP.converted(budget, more).epsilon_units >= budget.epsilon_units
 
@@ -123,7 +121,18 @@ def test_the_largest_epsilon_fits_and_one_unit_more_does_not(left: int, epsilon_
 
 
 def test_a_price_in_rho_is_rounded_up() -> None:
-    assert ZCDP.price(Cost(1, 0), Fraction(1, 3)) == Price(333_333_333_333_334, 0)
+    assert ZCDP.price(charged("1", "1e-6"), Fraction(1, 3)) == Price(333_333_333_333_334, 10**12)
+
+
+@pytest.mark.parametrize(("rho", "price"), [("0.4", 400), ("0.5", 500), ("0.6", 500)])
+def test_a_release_enters_at_the_smaller_of_its_rho_and_what_its_epsilon_implies(rho: str, price: int) -> None:
+    assert ZCDP.price(charged("1", "1e-6"), Fraction(rho)) == Price(price * 10**12, 10**12)
+
+
+def test_a_cost_that_states_no_epsilon_counts_by_its_rho_alone_and_not_where_epsilon_is_counted() -> None:
+    assert ZCDP.price(Cost(0, 7), Fraction("0.6")) == Price(600 * 10**12, 7)
+    with pytest.raises(RuntimeError, match="rho alone"):
+        BASIC.price(Cost(0, 7), Fraction("0.6"))
 
 
 def test_a_zcdp_ledger_without_delta_is_refused() -> None:

@@ -12,6 +12,7 @@ from app.core.ledger.accountants import ACCOUNTANTS, Accountant, Price
 from app.core.ledger.budget import Budget, Cost
 from app.core.ledger.chain import Entry
 from app.core.ledger.proven import Proven, proven
+from tests.core.ledger import concentrated
 
 BASIC, ZCDP = ACCOUNTANTS["basic"], ACCOUNTANTS["zcdp"]
 
@@ -91,10 +92,10 @@ def test_a_total_that_was_lowered_may_come_back_up_to_what_was_granted() -> None
 def allowance(total: Budget, *paid: Cost) -> tuple[mpmath.mpf, Fraction]:
     """(ε, δ) of a phase that begins after these releases, straight from the formula, in 60 digits."""
     with mpmath.workdps(60):
-        log = -mpmath.log(mpmath.mpf(total.delta_units // 2) / 10**18)
-        whole = (mpmath.sqrt(log + mpmath.mpf(total.epsilon_units) / 10**9) - mpmath.sqrt(log)) ** 2
+        set_aside = mpmath.mpf(total.delta_units // 2) / 10**18
+        whole = concentrated.rho_of(mpmath.mpf(total.epsilon_units) / 10**9, set_aside)
         rho = whole - sum(mpmath.mpf(cost.epsilon_units) ** 2 / 2 for cost in paid) / 10**18
-        return rho + 2 * mpmath.sqrt(rho * log), total.delta - sum(cost.delta for cost in paid)
+        return concentrated.epsilon_of(rho, set_aside), total.delta - sum(cost.delta for cost in paid)
 
 
 @pytest.mark.parametrize("raised", [granted("9"), granted("6", "1e-4"), granted("3", "1e-4")])
@@ -108,6 +109,15 @@ def test_a_total_raised_after_releases_adds_what_it_allows_from_then_on(raised: 
     assert added.delta == delta
     assert found.guarantee == granted("6").plus(added)
     assert found.guarantee.epsilon > raised.epsilon  # the present total alone is not proven
+
+
+def test_a_raise_by_an_earlier_version_allows_more_now_and_the_sum_says_so() -> None:
+    """The figures of accountants.md."""
+    found = after(ZCDP, granted("6"), *[RELEASE] * 100, granted("9"), RELEASE)
+    assert float(found.guarantee.epsilon) == pytest.approx(12.98, abs=0.005)
+    half = mpmath.mpf("5e-6")
+    then = concentrated.earlier_rho_of(mpmath.mpf(9), half) - mpmath.mpf("0.5")
+    assert float(6 + concentrated.earlier_epsilon_of(then, half)) == pytest.approx(12.73, abs=0.005)
 
 
 def test_each_raise_adds_a_phase_of_its_own() -> None:

@@ -14,9 +14,9 @@ from app.core.ledger.accountants import ACCOUNTANTS, Price
 from app.core.ledger.budget import Budget, Cost
 
 ZCDP = ACCOUNTANTS["zcdp"]
-RELEASES = 20_000
+RELEASES = 1_000
 COST = Cost.charged(epsilon="0.1", delta="0")
-TOTAL = Budget.granted(epsilon="200", delta="2e-6")
+TOTAL = Budget.granted(epsilon="25", delta="2e-6")
 
 
 def delta_needed(claimed: Sequence[float]) -> float:
@@ -41,8 +41,8 @@ def test_what_is_spent_does_not_hold_at_a_moment_that_is_chosen_by_the_answers()
     set_aside = float(TOTAL.delta) / 2  # what a figure of ε is claimed at: nothing else of δ is spent here
     figures = [spent(number) for number in range(RELEASES + 1)]
     assert figures[-1] < float(TOTAL.epsilon)
-    assert delta_needed(figures) > 1.03 * set_aside
-    assert delta_needed([figures[-1]] * (RELEASES + 1)) < 0.05 * set_aside
+    assert delta_needed(figures) > 1.9 * set_aside
+    assert delta_needed([figures[-1]] * (RELEASES + 1)) < set_aside / 7
 
 
 def test_what_is_spent_does_hold_where_epsilon_is_added_up() -> None:

@@ -10,6 +10,7 @@ from importlib import import_module
 import pytest
 
 from app.core.errors import NoMechanism
+from app.core.ledger import conversion
 from app.core.ledger.accountants import ACCOUNTANTS
 from app.core.ledger.budget import Budget, Cost
 from app.core.mechanisms import MECHANISMS, gshm
@@ -92,8 +93,8 @@ def test_the_tail_of_many_draws_is_not_even_understated_where_all_digits_are_gon
 @pytest.fixture
 def exact_by_default() -> Iterator[None]:
     """Whatever is rounded outside of a context of our own raises `Inexact`."""
-    for mechanism in MECHANISMS:
-        for value in vars(import_module(mechanism.calibrate.__module__)).values():
+    for module in (conversion, *(import_module(mechanism.calibrate.__module__) for mechanism in MECHANISMS)):
+        for value in vars(module).values():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()
     assert gshm.calibrate.cache_info().currsize == 0
