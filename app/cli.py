@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import __version__
-from app.client.commands import api_keys, demo, ingest, ledgers, releases, sketches
+from app.client.commands import advise, api_keys, demo, ingest, ledgers, releases, sketches
 from app.client.failures import Failure
 from app.client.terminal.output import clean_lines, write_note
 
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command", title="commands")
     demo.add(commands)
     _add_serving(commands)
-    for asking_a_server in (sketches, ingest, releases, ledgers, api_keys):
+    for asking_a_server in (advise, sketches, ingest, releases, ledgers, api_keys):
         asking_a_server.add(commands)
     return parser
 

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import __version__, logs
-from app.api import errors, events, keys, ledgers, operations, sketches, snapshots
+from app.api import advice, errors, events, keys, ledgers, operations, sketches, snapshots
 from app.api.intake import Intake
 from app.core import kernel
 from app.core.noise.samplers import SYSTEM_NOISE, Noise
@@ -48,6 +48,7 @@ RFC 9457 problems whose `type` is stable.
 """
 
 _TAGS = [
+    {"name": "advice", "description": "Which parameters to take, before anything is made"},
     {"name": "ledgers", "description": "Budgets that pay for releases. Optional: a sketch may bring its own"},
     {"name": "sketches", "description": "Small summaries of event streams. What is in them is never shown"},
     {"name": "events", "description": "What goes in"},
@@ -133,7 +134,7 @@ def create_app(settings: Settings, context: Context) -> Service:
         telemetry=_NO_TELEMETRY,  # type: ignore[arg-type]  # it would export request bodies
     )
     _equip(app, settings, context)
-    routers = [module.router for module in (ledgers, sketches, events, snapshots, keys, operations)]
+    routers = [module.router for module in (advice, ledgers, sketches, events, snapshots, keys, operations)]
     for router in routers:
         app.include_router(router)
     app.all_routes = [route for router in routers for route in router.routes]

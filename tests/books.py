@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select, update
 
+from app.core.sketches.state import Sketch
 from app.store import sketches, states
 from app.store.database import Database
 from app.store.tables import EntryRow, LedgerRow, SnapshotRow, StateRow
@@ -60,6 +61,10 @@ def put_back(database: Database, earlier: tuple[int, bytes], sketch: str = "view
         session.execute(update(StateRow).where(StateRow.sketch_id == row.id).values(token=earlier[0]))
 
 
-def counters(database: Database, sketch: str = "views") -> dict[str, int]:
+def sketch(database: Database, name: str = "views") -> Sketch:
     with database.reading() as session:
-        return dict(states.load(session, sketches.get(session, sketch), for_update=False).counters)
+        return states.load(session, sketches.get(session, name), for_update=False)
+
+
+def counters(database: Database, name: str = "views") -> dict[str, int]:
+    return dict(sketch(database, name).counters)

@@ -14,13 +14,15 @@ def question(
     m: int = 1,
     sources: int = 1,
     beta: float = 0.05,
+    rho: str | None = None,
 ) -> Question:
+    in_epsilon = Cost.charged(epsilon=epsilon, delta=delta)
     return Question(
         family=family,
         k=k,
         max_contributions=m,
         sources=sources,
         universe_size=size,
-        cost=Cost.charged(epsilon=epsilon, delta=delta),
+        cost=in_epsilon if rho is None else Cost.charged_in_rho(rho=rho, delta=delta),
         beta=beta,
     )

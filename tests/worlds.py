@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
 
+from app.core.sketches.compact import CompactSketch
+
 Person = tuple[str, list[str]]  # name, and keys as listed
 Event = tuple[str, int]  # key, and how many in a row
 Counts = Mapping[str, int]
@@ -76,6 +78,16 @@ def are_neighbours(left: Counts, right: Counts) -> bool:
     """All counters differ by 0 or 1, in one direction: `cor:merged-user-level`, `corol:merged-sensitivity`."""
     differences = {left.get(key, 0) - right.get(key, 0) for key in left.keys() | right.keys()}
     return differences <= {0, 1} or differences <= {0, -1}
+
+
+def are_compact_neighbours(longer: CompactSketch, shorter: CompactSketch) -> bool:
+    """Either as often lowered, and counters higher by 0 or 1; or once more, and counters lower by 0 or 1."""
+    if longer.lowered is None or shorter.lowered is None:
+        return False
+    keys = longer.counters.keys() | shorter.counters.keys()
+    gains = {longer.counters.get(key, 0) - shorter.counters.get(key, 0) for key in keys}
+    rise = longer.lowered - shorter.lowered
+    return rise in (0, 1) and gains <= ({-1, 0} if rise else {0, 1})
 
 
 def is_close(stored: Counts, true: Counter[str], k: int) -> bool:

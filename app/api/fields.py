@@ -143,3 +143,26 @@ ExpectedEvents = Annotated[
     ),
 ]
 UniverseSize = Annotated[int, Field(ge=1, le=MAX_SIZE), _WHOLE]
+EventsPerDay = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=10**12,
+        description="About how many events come in a day; for unit `user`, keys of all people's sets together",
+        examples=[1_000_000],
+    ),
+    _WHOLE,
+]
+SmallestCount = Annotated[
+    Annotated[int, Field(ge=1, le=10**15), _WHOLE] | None,
+    Field(
+        description="A key that has this count, in what a release covers, should be listed. Smaller ones do not matter",
+        examples=[500],
+    ),
+]
+ReleaseNumber = Annotated[int, Field(ge=1, le=1000, description="So many releases", examples=[1]), _WHOLE]
+Days = Annotated[
+    int,
+    Field(ge=1, le=3660, description="How many days it goes on, and the budget must last", examples=[365]),
+    _WHOLE,
+]

@@ -140,6 +140,9 @@ class PlanOut(Sparse):
     comparison: ComparisonOut | SkipJsonSchema[None] = Field(
         None, description="Of both units, where no sketch has settled on one"
     )
+    larger_k: str | SkipJsonSchema[None] = Field(
+        None, description="Says that twice as many counters would raise no threshold, where that is so"
+    )
 
     @classmethod
     def of(cls, plan: Plan, events: int | None, *, together: bool = False) -> "PlanOut":
@@ -147,7 +150,13 @@ class PlanOut(Sparse):
         mechanisms = [OfferOut.of(*offer, events, together=together) for offer in plan.offers]
         in_rho = OfferOut.of(plan.in_rho, None, events, together=together) if plan.in_rho else None
         comparison = ComparisonOut.of(plan.comparison) if plan.comparison else None
-        return cls(recommended=mechanisms[0].mechanism, mechanisms=mechanisms, in_rho=in_rho, comparison=comparison)
+        return cls(
+            recommended=mechanisms[0].mechanism,
+            mechanisms=mechanisms,
+            in_rho=in_rho,
+            comparison=comparison,
+            larger_k=plan.larger_k,
+        )
 
 
 class BarOut(BaseModel):

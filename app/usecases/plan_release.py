@@ -8,6 +8,7 @@ from fractions import Fraction
 from sqlalchemy.orm import Session
 
 from app.core.comparison import Comparison, compare
+from app.core.counters import larger_k
 from app.core.errors import InvalidNumber, InvalidRequest
 from app.core.ledger.account import Account, require_currency
 from app.core.ledger.budget import Cost
@@ -104,6 +105,7 @@ class Plan:
     offers: Sequence[tuple[Offer, int | None]]
     comparison: Comparison | None = None
     in_rho: Offer | None = None  # what the same price, asked for in ρ, would give with less error
+    larger_k: str | None = None  # says that more counters would be free, where no sketch has settled on a number
 
 
 def plan_sketch(context: Context, name: str, terms: Terms) -> Plan:
@@ -133,7 +135,8 @@ def plan_parameters(context: Context, parameters: SketchParameters, terms: Terms
         raise InvalidNumber(f"k may be at most {context.max_k} on this server.")
     question = terms.about(parameters, family=parameters.first_family)
     found = offers(question)
-    return Plan([(offer, None) for offer in found], compare(question, parameters.max_contributions))
+    comparison = compare(question, parameters.max_contributions)
+    return Plan([(offer, None) for offer in found], comparison, larger_k=larger_k(found[0], context.max_k))
 
 
 def _better_in_rho(best: Offer) -> Offer | None:

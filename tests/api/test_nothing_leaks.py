@@ -85,19 +85,47 @@ REASONS = {
     "error_bound": _PUBLIC, "error_bound.below": _PUBLIC, "error_bound.above": _PUBLIC, "error_bound.reason": _FIXED,
     "error_bound.sketch": f"in a plan {_PUBLIC}; in a snapshot it {_RELEASED}",
     "error_bound.unlisted": f"from that, and where truncated also from noisy counts, which {_RELEASED}",
+    "larger_k": _PUBLIC,
+    # advice: computed from the request and from limits of the server, whatever sketches there are
+    "release": _PUBLIC, "most_events": _PUBLIC, "meets_smallest_count": _PUBLIC, "words": _PUBLIC,
+    "accountants": _PUBLIC, "steps": _PUBLIC, "requests": _PUBLIC,
+    **{
+        f"recommended.{field}": _PUBLIC
+        for field in (
+            "k", "unit", "max_contributions", "accountant", "budget", "budget.epsilon", "budget.delta", "per_release",
+            "per_release.epsilon", "per_release.rho", "per_release.delta", "releases", "releases_that_fit", "mechanism",
+        )
+    },
+    **{
+        f"accountants.{field}": _PUBLIC
+        for field in (
+            "accountant", "smallest_likely_count", "per_release", "per_release.epsilon", "per_release.rho",
+            "per_release.delta",
+        )
+    },
+    **{
+        f"steps.{field}": _PUBLIC
+        for field in ("change", "to", "accountant", "threshold", "smallest_likely_count", "interval_width")
+    },
+    "requests.create_sketch": _PUBLIC, "requests.create_snapshot": _PUBLIC,
     # snapshots
     "id": _MADE, "sketch": _CHOSEN, "epsilon": _REQUEST, "delta": _REQUEST, "beta": _REQUEST,
     "charged": _REQUEST, "charged.ledger": _CHOSEN, "charged.epsilon": _REQUEST, "charged.delta": _REQUEST,
     "histogram": _RELEASED, "histogram.key": _RELEASED, "histogram.count": _RELEASED, "histogram.low": _RELEASED,
     "histogram.high": _RELEASED, "truncated": f"computed from keys and noisy counts, which {_RELEASED}",
-    "total.unit": _CHOSEN, "histogram.share": _RELEASED, "other": _RELEASED,
+    "unlisted": _REQUEST, "unlisted.key": _REQUEST, "unlisted.at_most": _RELEASED, "total.unit": _CHOSEN, "histogram.share": _RELEASED, "other": _RELEASED,
     **{f"other.{part}": _RELEASED for part in ("count", "low", "high", "share")},
     "total.count": _RELEASED, "total.low": _RELEASED, "total.high": _RELEASED,
     # keys
     "scopes": _CHOSEN, "sketches": _CHOSEN, "revoked_at": _MADE, "secret": _MADE,
 }  # fmt: skip
 
-_SKIPPED_LEVELS = ("items.", "mechanisms.", "in_rho.")  # a list of things says nothing that the things do not
+_SKIPPED_LEVELS = (
+    "items.",
+    "mechanisms.",
+    "in_rho.",
+    "release.",
+)  # a list of things says nothing that the things do not
 
 
 def _fields(schema: dict[str, Any], schemas: dict[str, Any], path: str = "") -> Iterator[str]:

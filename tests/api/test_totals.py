@@ -53,7 +53,7 @@ def test_of_people_with_several_keys_nothing_is_said_about_the_others(client: Te
     body = {"k": 8, "unit": "user", "max_contributions": 3, "budget": {"epsilon": "10", "delta": "1e-3"}}
     client.put("/v1/sketches/people", json=body)
     people = [{"user": f"u{number}", "keys": ["/a", "/b"]} for number in range(2000)]
-    client.post("/v1/sketches/people/events", json={"events": people})
+    client.post("/v1/sketches/people/events", json={"users": people})
     snapshot = release(client, "people", epsilon="10", total=True).json()
     assert [round(bar["share"] / 10) for bar in snapshot["histogram"]] == [10, 10]
     assert "other" not in snapshot
@@ -78,7 +78,7 @@ def test_of_people_it_is_the_number_of_people(client: TestClient) -> None:
     body = {"k": 8, "unit": "user", "max_contributions": 3, "budget": {"epsilon": "10", "delta": "1e-3"}}
     assert client.put("/v1/sketches/people", json=body).status_code == 201
     people = [{"user": f"u{number}", "keys": ["/a", "/b", "/c"]} for number in range(2000)]
-    assert client.post("/v1/sketches/people/events", json={"events": people}).status_code == 202
+    assert client.post("/v1/sketches/people/events", json={"users": people}).status_code == 200
     total = release(client, "people", epsilon="10", total=True, total_share="0.5", beta="1e-9").json()["total"]
     assert total["low"] <= 2000 <= total["high"] < 2020
 

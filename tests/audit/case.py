@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.core import planner
-from app.core.histogram import Counts
+from app.core.histogram import Released
 from app.core.ledger.budget import Cost
 from app.core.mechanism import FAMILIES, Calibrated
 from app.core.mechanisms import pmg
@@ -19,7 +19,7 @@ from app.core.sketches.universe import Universe
 
 AnySketch = Sketch | StandardSketch
 Pair = tuple[AnySketch, AnySketch]
-Release = Callable[[AnySketch, Noise], Counts]
+Release = Callable[[AnySketch, Noise], Released]
 
 DRAWS = 60_000
 
@@ -69,16 +69,15 @@ def planned(
         universe_size=None if universe is None else universe.size,
         cost=Cost.charged(epsilon=epsilon, delta=delta),
         beta=_BETA,
-        expected_events=None,
     )
     offer = planner.choose(question, mechanism)
 
     def release_with(calibrated: Calibrated[Any]) -> Release:
         changed = replace(offer, calibrated=calibrated)
 
-        def release(sketch: AnySketch, noise: Noise) -> Counts:
+        def release(sketch: AnySketch, noise: Noise) -> Released:
             assert not isinstance(sketch, StandardSketch)
-            return planner.run(changed, sketch, universe, noise)
+            return planner.run(changed, sketch, universe, noise).histogram
 
         return release
 
@@ -99,10 +98,10 @@ def standard(neighbours: str, pair: tuple[StandardSketch, StandardSketch], *, ep
     cost = Cost.charged(epsilon=epsilon, delta=delta)
 
     def release_with(calibrated: Calibrated[Any]) -> Release:
-        def release(sketch: AnySketch, noise: Noise) -> Counts:
+        def release(sketch: AnySketch, noise: Noise) -> Released:
             assert isinstance(calibrated, StandardPmg)
             assert isinstance(sketch, StandardSketch)
-            return calibrated.release_standard(sketch, noise)
+            return Released(calibrated.release_standard(sketch, noise), None)
 
         return release
 

@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from app.core.histogram import Counts
+from app.core.histogram import Released
 from app.core.noise.samplers import SYSTEM_NOISE, Noise, Sampler
 
-Outputs = NDArray[np.int64]  # a row for each release, a column for each key; ABSENT where the key is not reported
+# A row for each release, a column for each key, ABSENT where the key is not reported, and last one for the sketch error
+Outputs = NDArray[np.int64]
 
 ABSENT = 0  # no mechanism reports a count below 1
+UNKNOWN = 0  # the sketch error, where neither neighbour knows its own
 
 _BLOCK = 1 << 14
 
@@ -59,14 +61,19 @@ class Source:
         return self._noise
 
 
-def outputs(release: Callable[[Noise], Counts], keys: Sequence[str], draws: int, noise: Noise) -> Outputs:
+def outputs(release: Callable[[Noise], Released], keys: Sequence[str], draws: int, noise: Noise) -> Outputs:
     """So many independent releases."""
-    rows = np.empty((draws, len(keys)), dtype=np.int64)
+    rows = np.empty((draws, len(keys) + 1), dtype=np.int64)
+    unknown = 0
     for row in range(draws):
-        counts = release(noise)
-        rows[row] = [counts.get(key, ABSENT) for key in keys]
-        if not counts.keys() <= set(keys):
+        released = release(noise)
+        error = released.sketch_error
+        unknown += error is None
+        rows[row] = [*(released.counts.get(key, ABSENT) for key in keys), UNKNOWN if error is None else error]
+        if not released.counts.keys() <= set(keys):
             raise ValueError("a key was reported that neither neighbour nor the universe has")
-    if (rows < ABSENT).any():
+    if (rows[:, :-1] < ABSENT).any():
         raise ValueError("a count below 1 was reported, which this audit takes for an absent key")
+    if unknown not in (0, draws):
+        raise ValueError("a sketch error was reported by some releases and not by others")
     return rows

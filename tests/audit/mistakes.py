@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.core.histogram import Counts
+from app.core.histogram import Released
 from app.core.mechanism import Calibrated
 from app.core.noise.samplers import SYSTEM_NOISE, Noise, Sampler
 from app.core.sketches.compact import CompactSketch
@@ -45,7 +45,7 @@ def _without_the_shared_draw(case: Case) -> Case:
     def release_with(calibrated: Calibrated[Any]) -> Release:
         release = case.release_with(calibrated)
 
-        def unshared(sketch: AnySketch, noise: Noise) -> Counts:
+        def unshared(sketch: AnySketch, noise: Noise) -> Released:
             def sample(scale: float, size: int) -> list[int]:
                 return [0, *noise.laplace(scale, size)[1:]]
 

@@ -43,16 +43,26 @@ def test_many_trials_are_near_the_normal_law(seen: int, trials: int) -> None:
 
 
 def answers(truth: int, epsilon: float, seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Randomised response to a question with the answers 1 and 2, exactly ε-private, and a key that tells nothing."""
+    """Randomised response to a question with the answers 1 and 2, exactly ε-private, a key that tells nothing, and a
+    sketch error that tells nothing."""
     random = np.random.default_rng(seed)
     true = random.random(40_000) < math.exp(epsilon) / (1 + math.exp(epsilon))
-    return np.stack([np.where(true, truth, 3 - truth), random.integers(1, 6, 40_000)], axis=1)
+    told = np.where(true, truth, 3 - truth)
+    return np.stack([told, random.integers(1, 6, 40_000), random.integers(-3, 3, 40_000)], axis=1)
 
 
 def test_randomised_response_is_bounded_by_what_it_is() -> None:
     found = findings(answers(1, 1.0, seed=1), answers(2, 1.0, seed=2), Claim(1.0, 0.0), RISK)
     assert 0.9 < max(finding.epsilon for finding in found) <= 1.0
     assert not any(finding.passes_the_claim for finding in found)
+
+
+@pytest.mark.parametrize("hidden", [0, 1], ids=["alone", "beside a count"])
+def test_a_sketch_error_that_gives_the_answer_away_is_seen(hidden: int) -> None:
+    """It is the answer, or the answer less a count."""
+    both = answers(1, 1.0, seed=1), answers(2, 1.0, seed=2)
+    left, right = (np.column_stack([rows[:, 1], rows[:, 0] - hidden * rows[:, 1]]) for rows in both)
+    assert 0.9 < max(finding.epsilon for finding in findings(left, right, Claim(0.5, 0.0), RISK)) <= 1.0
 
 
 def test_a_claim_of_less_than_it_is_is_refuted() -> None:

@@ -1,12 +1,13 @@
 """Noise drawn in blocks reaches a release in order, each draw once within a case."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 
 import pytest
 
+from app.core.histogram import Released
 from app.core.noise.samplers import Noise
-from tests.audit.drawing import ABSENT, Reserve, Source, outputs
+from tests.audit.drawing import ABSENT, UNKNOWN, Reserve, Source, outputs
 
 
 class Numbered:
@@ -32,16 +33,25 @@ def test_the_next_case_gets_the_same_draws_again() -> None:
     assert source.for_a_case().laplace(1.0, 100) == first
 
 
-def released(counts: Mapping[str, int]) -> list[list[int]]:
-    found: list[list[int]] = outputs(lambda noise: counts, ["a", "b"], 2, Source().for_a_case()).tolist()
+def released(counts: Mapping[str, int], *errors: int | None) -> list[list[int]]:
+    given = iter(errors)
+    releases: Callable[[Noise], Released] = lambda noise: Released(counts, next(given))  # noqa: E731
+    found: list[list[int]] = outputs(releases, ["a", "b"], len(errors), Source().for_a_case()).tolist()
     return found
 
 
-def test_an_output_is_a_row_with_a_place_for_each_key() -> None:
-    assert released({"b": 7}) == [[ABSENT, 7]] * 2
+def test_an_output_is_a_row_with_a_place_for_each_key_and_one_for_the_sketch_error() -> None:
+    assert released({"b": 7}, 4, -2) == [[ABSENT, 7, 4], [ABSENT, 7, -2]]
+    assert released({"b": 7}, None, None) == [[ABSENT, 7, UNKNOWN]] * 2
 
 
 @pytest.mark.parametrize("counts", [{"c": 7}, {"a": -1}])
 def test_what_the_audit_could_not_see_is_refused(counts: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="reported"):
-        released(counts)
+        released(counts, 0)
+
+
+def test_a_sketch_error_that_is_reported_now_and_then_is_refused() -> None:
+    """Whether there is one must not depend on draws, nor on data."""
+    with pytest.raises(ValueError, match="sketch error"):
+        released({}, 1, None)

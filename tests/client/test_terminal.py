@@ -24,7 +24,7 @@ SNAPSHOT: dict[str, Any] = {
     "delta": "1e-6",
     "beta": "0.05",
     "parameters": {"threshold": 33},
-    "error_bound": {"noise_low": 54, "noise_high": 22, "sketch_low": 1},
+    "error_bound": {"below": 22, "above": 22, "sketch": 1, "unlisted": 55, "reason": ""},
     "guarantee": "Protects any one event, at ε = 0.5.",
     "histogram": [
         {"key": "/home", "count": 1000, "low": 900, "high": 1100},
@@ -100,9 +100,20 @@ def test_the_sentences_below_it_are_its_bounds_and_its_guarantee(monkeypatch: py
     text = " ".join(histogram(SNAPSHOT).split())
     assert "Counts below 33 are not reported. With probability 0.95" in text
     assert "not reported is at most 55. Protects any one event, at ε = 0.5." in text
-    unbounded = SNAPSHOT | {"error_bound": {**SNAPSHOT["error_bound"], "sketch_low": None}, "histogram": []}
-    assert "no key to show" in histogram(unbounded)
-    assert "--expected-events" in histogram(unbounded)
+    unknown = {**SNAPSHOT["error_bound"], "sketch": None, "unlisted": None, "reason": "An earlier version counted."}
+    unbounded = " ".join(histogram(SNAPSHOT | {"error_bound": unknown, "histogram": []}).split())
+    assert "no key to show" in unbounded
+    assert "not reported is not known. An earlier version counted." in unbounded
+
+
+def test_totals_and_shares_stand_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    _terminal(monkeypatch)
+    bars = [{**bar, "share": 12.5} for bar in SNAPSHOT["histogram"]]
+    total = {"unit": "event", "count": 8000, "low": 7800, "high": 8200}
+    other = {"count": 6160, "low": 5560, "high": 6680, "share": 77.0}
+    text = " ".join(histogram(SNAPSHOT | {"histogram": bars, "total": total, "other": other}).split())
+    assert "900–1,100 12.5 %" in text
+    assert "In all 8,000 (7,800–8,200) events, 6,160 (5,560–6,680 77.0 %) of other keys." in text
 
 
 def test_many_keys_are_cut_with_a_word_on_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from app.core.ledger.budget import Budget
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.parameters import SketchParameters
 from app.core.sketches.stream import StreamSketch
+from app.core.sketches.summed import SummedSketch
 from app.main import build_context
 from app.refusals import Conflict, UnknownSketch
 from app.settings import Settings
@@ -25,6 +26,7 @@ from app.usecases.ingest.submission import Submission
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
 from app.usecases.merge_sketches import merge_sketches
 from tests import books
+from tests.core.sketches.earlier_states import STORED
 from tests.counting import count_one
 
 _LONG = 60  # seconds
@@ -141,6 +143,44 @@ def test_a_target_that_became_compact_goes_on_as_one(context: Context, other: Co
     assert books.counters(context.database, "more") == {"a": 3}
     with context.database.reading() as session:
         assert isinstance(states.load(session, sketches.get(session, "views"), for_update=False), CompactSketch)
+
+
+def test_merges_carry_what_their_sources_know(context: Context) -> None:
+    streams = {}
+    for name in ("views", "more", "sum"):
+        _create(context, name, k=2)
+        for key, count in (("a", 5), ("b", 2), ("c", 1), ("a", 1), (name, 3)):
+            _post(context, key, count, name)
+        streams[name] = books.sketch(context.database, name)
+        assert isinstance(streams[name], StreamSketch)
+    views, more, total = (stream for stream in streams.values() if isinstance(stream, StreamSketch))
+    assert [stream.events for stream in (views, more, total)] == [12] * 3
+    merge_sketches(context, "sum", ["more"], "summed")
+    assert books.sketch(context.database, "sum") == SummedSketch.of_stream(total).plus(SummedSketch.of_stream(more))
+    merge_sketches(context, "views", ["more"], "compact")
+    merged = CompactSketch.of_stream(views).merged(CompactSketch.of_stream(more))
+    assert books.sketch(context.database, "views") == merged
+    assert merged.items == 24
+    _post(context, "d", 4)
+    assert books.sketch(context.database, "views") == merged.extended([("d", 4)])
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_a_state_of_an_earlier_version_is_counted_into_and_stored_in_this_one(
+    context: Context, other: Context, name: str
+) -> None:
+    """What was not stored stays unknown. The second batch finds an open sketch, and another process what was stored."""
+    sketch, stored = STORED[name]
+    if isinstance(sketch, SummedSketch):
+        return
+    _create(context, k=sketch.k)
+    books.put_back(context.database, (states.new_token(), stored))
+    assert books.sketch(context.database) == sketch
+    for worker, key in ((context, "x"), (context, "a"), (other, "y"), (context, "b")):
+        _post(worker, key, 2)
+        sketch = sketch.extended([(key, 2)])
+        assert books.sketch(context.database) == sketch
+        assert books.stored(context.database)[1][4] == 4
 
 
 def test_a_target_that_became_a_sum_takes_no_more(context: Context, other: Context) -> None:

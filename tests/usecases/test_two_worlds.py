@@ -13,6 +13,7 @@ import pytest
 from app.core.kernel import Batch, batch_of, sets_of
 from app.core.ledger.budget import Budget
 from app.core.people import Enforcement, Unit
+from app.core.sketches.compact import CompactSketch
 from app.core.sketches.parameters import SketchParameters
 from app.main import build_context
 from app.settings import Settings
@@ -30,6 +31,7 @@ from tests.worlds import (
     Counts,
     Event,
     Person,
+    are_compact_neighbours,
     are_neighbours,
     counted,
     is_close,
@@ -89,14 +91,23 @@ def _claims(name: str, first: int, number: int, rng: Random) -> list[Claim | Non
 
 def _stored_people(
     workers: Sequence[Context], name: str, k: int, enforcement: Enforcement, requests: list[list[Person]], rng: Random
-) -> Counts:
+) -> CompactSketch:
     _create(workers[0], name, k, "user", enforcement)
     _send(workers, name, [sets_of(request, MOST_KEYS) for request in requests], rng)
-    return books.counters(workers[0].database, name)
+    return _compact(workers[0], name)
+
+
+def _compact(worker: Context, name: str) -> CompactSketch:
+    found = books.sketch(worker.database, name)
+    assert isinstance(found, CompactSketch)
+    return found
 
 
 def test_one_person_more_moves_stored_counters_by_at_most_one_in_one_direction(workers: list[Context]) -> None:
-    """`cor:merged-user-level`, and the error stays at most M/(k+1). Where nobody is counted, everybody comes once."""
+    """`cor:merged-user-level`, and the error stays at most M/(k+1). Where nobody is counted, everybody comes once.
+
+    Counters that fall were lowered once more, and the sketch knows how many people it has counted.
+    """
     for number in range(PAIRS):
         rng = Random(number)
         enforcement: Enforcement = "enforced" if number % 2 else "declared"
@@ -105,12 +116,14 @@ def test_one_person_more_moves_stored_counters_by_at_most_one_in_one_direction(w
             _stored_people(workers, f"{world}-{number}", pair.k, enforcement, requests, rng)
             for world, requests in zip(("longer", "shorter"), pair.requests(), strict=True)
         )
-        assert are_neighbours(longer, shorter), number
-        assert is_close(longer, counted(pair.longer), pair.k), number
-        assert is_close(shorter, counted(pair.shorter), pair.k), number
+        assert are_neighbours(longer.counters, shorter.counters), number
+        assert are_compact_neighbours(longer, shorter), number
+        for sketch, people in ((longer, pair.longer), (shorter, pair.shorter)):
+            assert is_close(sketch.counters, counted(people), pair.k), number
+            assert sketch.items == len({name for name, _ in people}), number
 
 
-def _merged(workers: Sequence[Context], number: int, world: str, k: int, requests: list[list[Event]]) -> Counts:
+def _merged(workers: Sequence[Context], number: int, world: str, k: int, requests: list[list[Event]]) -> CompactSketch:
     """Two streams, merged, and the requests into the merged sketch."""
     rng = Random(number)
     for source in "ab":
@@ -120,7 +133,7 @@ def _merged(workers: Sequence[Context], number: int, world: str, k: int, request
     name = f"{world}-{number}"
     merge_sketches(workers[0], name, [f"a-{name}", f"b-{name}"], "compact")
     _send(workers, name, [batch_of(request) for request in requests], rng)
-    return books.counters(workers[0].database, name)
+    return _compact(workers[0], name)
 
 
 def test_one_event_more_in_a_merged_sketch_moves_counters_by_at_most_one_in_one_direction(
@@ -133,7 +146,10 @@ def test_one_event_more_in_a_merged_sketch_moves_counters_by_at_most_one_in_one_
             _merged(workers, number, world, pair.k, requests)
             for world, requests in zip(("longer", "shorter"), pair.requests(), strict=True)
         )
-        assert are_neighbours(longer, shorter), number
+        assert are_neighbours(longer.counters, shorter.counters), number
+        assert are_compact_neighbours(longer, shorter), number
+        assert longer.items is not None
+        assert shorter.items == longer.items - 1
 
 
 # The tests above can fail

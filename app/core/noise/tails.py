@@ -141,7 +141,7 @@ def some_exceeds(scale: float, keys: int, bound: int) -> float:
     In each cell η is taken at its upper end, where the probability is largest; with one value a cell it is exact.
     """
     ends, mass, outside = _cells(scale)
-    tail = np.minimum(_survival(scale, bound - (ends - 1)), 1.0)
+    tail = np.minimum(survival(scale, bound - (ends - 1)), 1.0)
     with np.errstate(divide="ignore"):
         exceeds = -np.expm1(keys * np.log1p(-tail))
     return float(np.sum(mass * exceeds)) + outside
@@ -154,11 +154,11 @@ def _cells(scale: float) -> tuple[np.ndarray, np.ndarray, float]:
     width = (2 * reach) // _CELLS + 1
     starts = np.arange(-reach, reach + 1, width, dtype=np.float64)
     ends = starts + width
-    mass = _survival(scale, starts - 1) - _survival(scale, ends - 1)
+    mass = survival(scale, starts - 1) - survival(scale, ends - 1)
     return ends, mass, 2 * math.exp(-reach / scale)
 
 
-def _survival(scale: float, j: np.ndarray) -> np.ndarray:
+def survival(scale: float, j: np.ndarray) -> np.ndarray:
     """Pr[ζ > j] for whole j."""
     p = math.exp(-1 / scale)
     with np.errstate(over="ignore"):

@@ -1,7 +1,9 @@
 """What holds of every mechanism in the folder, of one that is added tomorrow too."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pytest
@@ -38,7 +40,8 @@ def of(family: Family, stream: StreamSketch) -> Sketch:
 def asked(mechanism: Mechanism[Any], family: Family | None = None, *, m: int = 1) -> Question:
     """A question that the mechanism has an answer to."""
     delta = "0" if mechanism.is_pure else "1e-6"
-    return question(family or mechanism.families[0], k=K, delta=delta, size=UNIVERSE.size, m=m)
+    rho = "0.5" if mechanism.needs_rho else None
+    return question(family or mechanism.families[0], k=K, delta=delta, size=UNIVERSE.size, m=m, rho=rho)
 
 
 @pytest.mark.parametrize("family", FAMILIES.values())
@@ -52,7 +55,7 @@ def test_a_mechanism_releases_the_families_that_it_covers(mechanism: Mechanism[A
     """Far above every threshold here, every key is reported."""
     for family in mechanism.families:
         calibrated = mechanism.calibrated(asked(mechanism, family))
-        counts = mechanism.release(calibrated, of(family, FULL), UNIVERSE, SYSTEM_NOISE)
+        counts = mechanism.release(calibrated, of(family, FULL), UNIVERSE, SYSTEM_NOISE).counts
         assert counts.keys() == of(family, FULL).counters.keys()
         assert list(counts) == sorted(counts)
         assert min(counts.values()) >= calibrated.threshold
@@ -83,7 +86,7 @@ def test_what_is_drawn_does_not_depend_on_what_the_sketch_holds(mechanism: Mecha
 
 @EVERY
 def test_without_delta_a_mechanism_is_offered_exactly_if_it_does_not_need_one(mechanism: Mechanism[Any]) -> None:
-    without = question(mechanism.families[0], k=K, delta="0", size=1000)
+    without = replace(asked(mechanism), cost=replace(asked(mechanism).cost, delta_units=0), universe_size=1000)
     if mechanism.needs_delta:
         with pytest.raises(NoMechanism, match=f"{mechanism.name} .* needs a delta above 0"):
             mechanism.calibrated(without)
@@ -93,7 +96,7 @@ def test_without_delta_a_mechanism_is_offered_exactly_if_it_does_not_need_one(me
 
 @EVERY
 def test_without_a_universe_a_mechanism_is_offered_exactly_if_it_does_not_need_one(mechanism: Mechanism[Any]) -> None:
-    without = question(mechanism.families[0], k=K, size=None)
+    without = replace(asked(mechanism), cost=replace(asked(mechanism).cost, delta_units=10**12), universe_size=None)
     if mechanism.needs_universe:
         with pytest.raises(NoMechanism, match=f"{mechanism.name} needs a sketch with a declared universe."):
             mechanism.calibrated(without)
@@ -112,8 +115,19 @@ def test_a_release_over_a_universe_needs_it(mechanism: Mechanism[Any]) -> None:
 
 @EVERY
 def test_a_pure_mechanism_charges_no_delta_and_the_others_all_of_it(mechanism: Mechanism[Any]) -> None:
-    cost = question().cost
-    assert mechanism.charge(cost) == (Cost(cost.epsilon_units, 0) if mechanism.is_pure else cost)
+    cost = asked(mechanism).cost
+    charged = replace(cost, delta_units=10**12)
+    assert mechanism.charge(charged) == (Cost(cost.epsilon_units, 0) if mechanism.is_pure else charged)
+
+
+@EVERY
+def test_a_mechanism_that_is_priced_in_rho_is_not_offered_at_an_epsilon(mechanism: Mechanism[Any]) -> None:
+    in_epsilon = question(mechanism.families[0], k=K, size=UNIVERSE.size)
+    if mechanism.needs_rho:
+        with pytest.raises(NoMechanism, match=f"{mechanism.name} is priced in ρ"):
+            mechanism.calibrated(in_epsilon)
+    else:
+        assert mechanism.calibrated(in_epsilon)
 
 
 @EVERY
@@ -129,6 +143,7 @@ def test_the_published_parameters_give_rho_or_else_epsilon_does(mechanism: Mecha
             assert rho == wanted.cost.epsilon**2 / 2
         else:
             assert abs(found / rho - 1) < Fraction(1, 10**15)
+        assert not mechanism.needs_rho or rho <= wanted.cost.rho < rho * (1 + Fraction(1, 10**15))
 
 
 def test_nothing_is_made_of_the_parameters_of_an_unknown_mechanism() -> None:
@@ -146,17 +161,26 @@ def test_a_mechanism_publishes_what_its_guarantee_is_made_of(mechanism: Mechanis
 
 
 @EVERY
-def test_bars_enclose_their_counts_and_end_where_the_declared_events_say(mechanism: Mechanism[Any]) -> None:
+def test_a_noise_bound_covers_the_threshold_and_grows_as_it_may_fail_less_often(mechanism: Mechanism[Any]) -> None:
     calibrated = mechanism.calibrated(asked(mechanism))
-    counts = {"a": 10**6, "b": calibrated.threshold}
-    for events in (None, 0, 17 * 10**4):
-        bound = calibrated.error_bound(0.05, events)
-        assert bound.sketch_low == (None if events is None else events // (K + 1))
-        assert bound.noise_low >= bound.noise_high >= 0
-        bars = calibrated.bars(counts, bound)
-        assert [(bar.key, bar.count) for bar in bars] == list(counts.items())
-        assert all(bar.low <= bar.count <= (bar.count if bar.high is None else bar.high) for bar in bars)
-        assert all((bar.high is None) == (events is None) for bar in bars)
+    often, seldom = calibrated.noise_bound(0.5), calibrated.noise_bound(0.001)
+    assert 0 <= often.below < seldom.below
+    assert 0 <= often.above < seldom.above
+    assert calibrated.threshold <= often.unlisted < seldom.unlisted
+    assert calibrated.least in (0, 1)
+
+
+@EVERY
+def test_a_sketch_that_does_not_know_its_own_error_is_released_without_one(mechanism: Mechanism[Any]) -> None:
+    """And with the same draws; they are made ahead for a sketch that knows its own."""
+    for family in mechanism.families:
+        calibrated = mechanism.calibrated(asked(mechanism, family))
+        unknown = of(family, replace(FULL, lowered=None))
+        known = of(family, replace(FULL, lowered=7))
+        drawn = draw_ahead(SYSTEM_NOISE, partial(mechanism.release, calibrated, known, UNIVERSE))
+        released = mechanism.release(calibrated, unknown, UNIVERSE, drawn)
+        assert released.sketch_error is None
+        assert released.counts
 
 
 @EVERY

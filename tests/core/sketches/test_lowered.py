@@ -17,6 +17,7 @@ from app.core.sketches.compact import CompactSketch
 from app.core.sketches.order import Order
 from app.core.sketches.stream import StreamSketch, sum_if_known
 from tests.streams import LETTERS
+from tests.worlds import are_compact_neighbours
 
 Merge = Callable[[CompactSketch, CompactSketch], CompactSketch]
 
@@ -60,12 +61,6 @@ def test_one_event_more_lowers_all_counters_once_more_or_raises_one(seed: int) -
 # Compact sketches
 
 
-def are_neighbours(longer: CompactSketch, shorter: CompactSketch) -> bool:
-    """Either as often lowered, and counters higher by 0 or 1; or once more, and counters lower by 0 or 1."""
-    rise = sum_if_known(longer.lowered, -shorter.lowered if shorter.lowered is not None else None)
-    return gains(longer, shorter) <= {0: {0, 1}, 1: {-1, 0}}[rise] if rise in (0, 1) else False
-
-
 def small_sketches(k: int, universe: int, highest: int) -> list[CompactSketch]:
     """All of so many keys and such counters, reached by some items or not."""
     vectors = product(range(highest + 1), repeat=universe)
@@ -80,7 +75,7 @@ def small_neighbours(k: int, universe: int, highest: int) -> Iterator[tuple[Comp
     """The one with an item more first."""
     for one, other in product(small_sketches(k, universe, highest), repeat=2):
         for pair in ((one, other), (replace(one, lowered=1), other)):
-            if are_neighbours(*pair):
+            if are_compact_neighbours(*pair):
                 yield pair
 
 
@@ -92,9 +87,12 @@ def test_neighbours_stay_neighbours_through_any_merge_and_any_person(k: int) -> 
     sets = [chosen for size in range(k + 3) for chosen in combinations(LETTERS[: k + 2], size)]
     for longer, shorter in small_neighbours(k, universe=k + 2, highest=2 if k < 3 else 1):
         for other in others:
-            assert are_neighbours(longer.merged(other), shorter.merged(other)), (longer.counters, other.counters)
+            assert are_compact_neighbours(longer.merged(other), shorter.merged(other)), (
+                longer.counters,
+                other.counters,
+            )
         for keys in sets:
-            assert are_neighbours(longer.extended_by_people([keys]), shorter.extended_by_people([keys])), keys
+            assert are_compact_neighbours(longer.extended_by_people([keys]), shorter.extended_by_people([keys])), keys
 
 
 @SMALL_K
@@ -102,7 +100,7 @@ def test_one_person_more_makes_neighbours_of_whatever_is_there(k: int) -> None:
     """The first step of the induction. An event is a person with one key."""
     sets = [chosen for size in range(k + 3) for chosen in combinations(LETTERS[: k + 2], size)]
     for sketch, keys in product(small_sketches(k, universe=k + 2, highest=2), sets):
-        assert are_neighbours(sketch.extended_by_people([keys]), sketch), (sketch.counters, keys)
+        assert are_compact_neighbours(sketch.extended_by_people([keys]), sketch), (sketch.counters, keys)
 
 
 Shape = tuple[Any, ...]  # how a history is put together; its items come from outside
@@ -166,7 +164,7 @@ def test_one_item_more_in_any_history_lowers_once_more_or_raises_counters(seed: 
     """Streams, events, people's sets, and merges of all these, with more events or people after them."""
     seen = set()
     for parts, longer, shorter in histories(seed, 1500, CompactSketch.merged):
-        assert are_neighbours(longer, shorter), parts
+        assert are_compact_neighbours(longer, shorter), parts
         assert longer.items == sum(map(len, parts))
         assert shorter.items == longer.items - 1
         seen.add((longer.lowered == shorter.lowered, max(map(abs, gains(longer, shorter)), default=0)))
@@ -192,4 +190,4 @@ def _without_sources(left: CompactSketch, right: CompactSketch) -> CompactSketch
 
 @pytest.mark.parametrize("merge", [_without_cut, _without_sources])
 def test_a_merge_that_forgets_what_was_subtracted_would_be_found(merge: Merge) -> None:
-    assert not all(are_neighbours(longer, shorter) for _, longer, shorter in histories(0, 1500, merge))
+    assert not all(are_compact_neighbours(longer, shorter) for _, longer, shorter in histories(0, 1500, merge))
