@@ -17,10 +17,10 @@ from app.api.dependencies import (
 )
 from app.api.errors import Responses, headers_documented, responses
 from app.api.fields import SNAPSHOT_ID, EventKey
-from app.api.inputs import AnyPlanIn, PlanIn, SnapshotIn, TogetherIn, example
+from app.api.inputs import AnyPlanIn, PlanIn, SnapshotIn, SumIn, TogetherIn, example
 from app.api.outputs import PageOut
-from app.api.release_outputs import PlanOut, SnapshotOut, SnapshotSummaryOut
-from app.api.rendering import TRUNCATED, released, rendered
+from app.api.release_outputs import PlanOut, SnapshotOut, SnapshotSummaryOut, SumOut
+from app.api.rendering import TRUNCATED, added_up, released, rendered
 from app.core.errors import BudgetExhausted, IncompatibleSketches, InvalidNumber, InvalidRequest, NoMechanism
 from app.core.selection import Selection, Sorting
 from app.refusals import IdempotencyKeyReused, NoSnapshot, NotAcceptable, Overloaded, UnknownSketch, UnknownSnapshot
@@ -29,6 +29,7 @@ from app.server.limits import ReleaseTurn
 from app.usecases import read_snapshots
 from app.usecases.plan_release import plan_parameters, plan_sketch, plan_together
 from app.usecases.release_snapshot import release_snapshot, release_together
+from app.usecases.sum_snapshots import sum_snapshots as adding
 
 router = APIRouter()
 
@@ -79,6 +80,14 @@ _SHOWN: Responses = {
         },
     },
     304: {"description": "Not modified: you have it already (If-None-Match)", "headers": _VALIDATOR},
+}
+_ADDED_UP: Responses = {
+    200: {
+        "model": SumOut,
+        "description": "As JSON or CSV, by Accept",
+        "headers": _MARKED,
+        "content": {"text/csv": _SHOWN[200]["content"]["text/csv"]},
+    }
 }
 _RELEASED: Responses = {
     201: {"model": SnapshotOut, "headers": headers_documented({"Location": "Where it can be read again"})}
@@ -177,6 +186,25 @@ def create_joint_snapshot(
         app, body.sketches, body.mode, body.terms(), body.mechanism, claim, by=caller.api_key_id
     )
     return released(app, readers, snapshot)
+
+
+@router.post(
+    "/v1/snapshots/sum",
+    tags=["snapshots"],
+    response_model=None,
+    openapi_extra=example({"snapshots": ["0f8fad5bd9cb469fa16570867728950e", "7c9e6679f3d54b8a9d0c2f6b1e4a5d3c"]}),
+    responses=_ADDED_UP | responses(UnknownSnapshot, IncompatibleSketches, NotAcceptable, Overloaded),
+)
+def sum_snapshots(
+    body: SumIn, app: AppContext, caller: Reader, request: Request, readers: AppReaders, wanted: Wanted
+) -> Response:
+    """Released histograms, added up: the counts of a key, and the ends of its intervals. Needs `read` for all of them.
+
+    Free: it is post-processing, so nothing is charged, and nothing is stored. No event may be in two of them, so their
+    sketches must hold events of different ones. A key that a part does not list counts as 0 there, up to what that
+    part says that it is at most.
+    """
+    return added_up(app, readers, adding(app, caller, body.snapshots), request, wanted)
 
 
 @router.get("/v1/sketches/{name}/snapshots", tags=["snapshots"], responses=responses(UnknownSketch))

@@ -14,6 +14,7 @@ class Released:
 
     counts: Counts
     sketch_error: int | None  # with noise, so it may be negative; None where the sketch does not know its own error
+    reduction: int = 0  # what listed keys got back, and keys that are not listed may have more; with noise, rounded up
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +22,16 @@ class NoiseBound:
     """What noise and threshold alone do. With probability 1 − β, for all keys at once, S the released sketch error:
 
     - a listed key has a counter of at least count − below, and a true count of at most count + above + S;
-    - a key that is not listed has a true count of at most S + unlisted.
+    - a key that is not listed has a true count of at most S + unlisted, and the released reduction more.
     """
 
     below: int
     above: int
     unlisted: int
 
-    def with_sketch(self, error: int | None, reason: str = "") -> "ErrorBound":
+    def with_sketch(self, error: int | None, reason: str = "", *, reduction: int = 0) -> "ErrorBound":
         """The bound of a release whose sketch is so much too low itself; `reason` says why that is not known."""
-        unlisted = None if error is None else max(0, error + self.unlisted)
+        unlisted = None if error is None else max(0, error + self.unlisted + reduction)
         return ErrorBound(self.below, self.above, error, unlisted, reason)
 
 

@@ -96,6 +96,7 @@ class Mechanism(Generic[Covered]):
     is_pure: bool  # it charges no δ, also where one is offered
     calibrate: Callable[[Question], Calibrated[Covered]]
     rho_of: Callable[[Mapping[str, Any]], Fraction] | None = None  # of published parameters; None: ρ follows from ε
+    reduces: bool = False  # it cuts reduced counters, and misses keys with up to n/(k+1) events that others may list
     needs_rho: bool = False  # its privacy is stated in ρ, which a `zcdp` ledger counts, and not in ε
 
     @property

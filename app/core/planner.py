@@ -153,11 +153,15 @@ def _error_at_equal_price(found: list[Offer]) -> Any:
 
     All offers at one ε, or at one ρ, cost the same where ε, or ρ, is counted. At one ε Gaussian noise costs less ρ than
     Laplace noise: ledgers that count ρ are offered each at the ρ of the cheapest, to compare them.
+
+    Reduced counters of one stream come last: what they miss besides, up to n/(k+1), is in no bound of noise, and others
+    are offered.
     """
 
-    def error(offer: Offer) -> tuple[int, int]:
+    def error(offer: Offer) -> tuple[bool, int, int]:
         bound = offer.noise_bound
-        return bound.unlisted, bound.below + bound.above
+        last = offer.by.reduces and offer.question.family == "stream"
+        return last, bound.unlisted, bound.below + bound.above
 
     question = found[0].question
     if not question.paid_in_rho or question.cost.rho_units or len(found) == 1:
@@ -170,6 +174,8 @@ def _offer(mechanism: Mechanism[Any], question: Question) -> Offer:
     if not question.total_share:
         return _histogram_offer(mechanism, question)
     for_total, for_histogram = totals.shares(question.cost, question.total_share)
+    if not (for_histogram.epsilon_units or for_histogram.rho_units):
+        raise NoMechanism("The price is too small to be shared with a total. Ask for more, or without the total.")
     beta = question.beta * float(1 - totals.SHARE_OF_BETA)
     alone = _histogram_offer(mechanism, replace(question, cost=for_histogram, beta=beta))
     cost = Cost(*(mine + theirs for mine, theirs in zip(_units(alone.cost), _units(for_total), strict=True)))

@@ -5,7 +5,8 @@ one. So discrete Laplace noise of scale m/ε makes it ε-private, and discrete G
 the noise is whole and so is the move, so both hold exactly (Canonne, Kamath & Steinke 2020, Theorem 4). A ledger
 adds it up with the histogram's own cost, as two releases that are made together.
 
-The number is private, so it is released for this price or not at all. It needs no threshold and no δ.
+The number is private, so it is released for this price or not at all. It needs no threshold and no δ. Proof note:
+totals.md
 """
 
 import math
@@ -81,5 +82,5 @@ def rho_of(parameters: Mapping[str, Any]) -> Fraction:
     """ρ of the total that was released with Gaussian noise and these published parameters; 0 where none was."""
     if "total_noise" not in parameters:
         return Fraction(0)
-    scale, m = Fraction(str(parameters["total_scale"])), int(str(parameters["max_contributions"]))
+    scale, m = Fraction(float(str(parameters["total_scale"]))), int(str(parameters["max_contributions"]))
     return Fraction(m**2) / (2 * scale**2)

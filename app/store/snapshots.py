@@ -1,6 +1,5 @@
 """Stored releases, without their bars: those are in `bars.py`."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,7 +13,7 @@ from app.core.ledger.basis import HashedBar, SketchBasis, snapshot_digest
 from app.core.selection import ranked
 from app.store import bars
 from app.store.dialects import moment
-from app.store.tables import SketchRow, SnapshotRow, SnapshotSketchRow
+from app.store.tables import OriginRow, SketchRow, SnapshotRow, SnapshotSketchRow
 
 
 def add(session: Session, snapshot: Snapshot, listed: Sequence[Bar], bases: Mapping[int, SketchBasis]) -> str:
@@ -93,19 +92,22 @@ def read_bases(session: Session, snapshot_id: str) -> dict[str, dict[str, Any]]:
     return {name: basis for name, basis in rows}  # noqa: C416  # for the types
 
 
-def sketch_ids(session: Session, snapshot_ids: Collection[str]) -> dict[str, set[int]]:
-    """The sketches of each of these snapshots, in two statements."""
+def origins(session: Session, snapshot_ids: Collection[str]) -> Iterable[tuple[str, str, str]]:
+    """For each of these snapshots the names of the sketches whose events it may hold, and their unit: id, name, unit.
+
+    In one statement, and of the sketches as they are now.
+    """
     alone = select(SnapshotRow.id, SnapshotRow.sketch_id).where(SnapshotRow.id.in_(snapshot_ids))
     together = select(SnapshotSketchRow.snapshot_id, SnapshotSketchRow.sketch_id)
-    rows = [
-        *session.connection().execute(alone),
-        *session.connection().execute(together.where(SnapshotSketchRow.snapshot_id.in_(snapshot_ids))),
-    ]
-    found: dict[str, set[int]] = defaultdict(set)
-    for snapshot_id, sketch_id in rows:
-        if sketch_id is not None:
-            found[snapshot_id].add(sketch_id)
-    return found
+    held = alone.union_all(together.where(SnapshotSketchRow.snapshot_id.in_(snapshot_ids))).subquery()
+    query = (
+        select(held.c.id, SketchRow.name, SketchRow.unit)
+        .join(OriginRow, OriginRow.sketch_id == held.c.sketch_id)
+        .join(SketchRow, SketchRow.id == OriginRow.origin_id)
+        .distinct()
+        .order_by(SketchRow.name, held.c.id)
+    )
+    return (tuple(row) for row in session.connection().execute(query))
 
 
 def _query() -> Select[SnapshotRow, str | None, int | None]:

@@ -41,6 +41,13 @@ def read_bars(context: Context, snapshot_id: str, wanted: Selection) -> Iterator
         yield from (gathered[begin : begin + _PIECE_BARS] for begin in range(0, len(gathered), _PIECE_BARS))
 
 
+def read_stored(context: Context, snapshot_id: str) -> Iterator[Sequence[Bar]]:
+    """All bars of a stored release, in the order in which they are stored, row by row."""
+    with context.database.reading() as session:
+        stored = bars.outline(session, snapshot_id)
+    yield from _rows(context, snapshot_id, stored.numbers)
+
+
 def _rows(context: Context, snapshot_id: str, numbers: list[int]) -> Iterator[Sequence[Bar]]:
     for number in numbers:
         with context.database.reading() as session:

@@ -13,10 +13,7 @@ from app.usecases.paging import Page, paged
 def get_snapshot(context: Context, caller: Principal, snapshot_id: str) -> Snapshot:
     """The snapshot, unless the caller may not touch all its sketches, which looks the same as none."""
     with context.database.reading() as session:
-        snapshot = load(session, snapshot_id)
-    if not all(map(caller.may_touch, snapshot.sketches)):
-        raise _unknown(snapshot_id)
-    return snapshot
+        return load_for(session, caller, snapshot_id)
 
 
 def list_snapshots(context: Context, name: str, before: int | None, limit: int) -> Page[tuple[int, Snapshot]]:
@@ -33,6 +30,14 @@ def newest_snapshot(context: Context, name: str) -> Snapshot:
     if newest is None:
         raise NoSnapshot(f"Release one with POST /v1/sketches/{name}/snapshots; reading never spends.")
     return newest
+
+
+def load_for(session: Session, caller: Principal, snapshot_id: str) -> Snapshot:
+    """The snapshot of this id, or UnknownSnapshot, also where the caller may not touch all its sketches."""
+    snapshot = load(session, snapshot_id)
+    if not all(map(caller.may_touch, snapshot.sketches)):
+        raise _unknown(snapshot_id)
+    return snapshot
 
 
 def load(session: Session, snapshot_id: str) -> Snapshot:

@@ -20,7 +20,7 @@ from uuid import uuid4
 from sqlalchemy.orm import Session
 
 from app.core.guarantee import sentence
-from app.core.histogram import ErrorBound, Snapshot, TotalCount, bars, within_bytes
+from app.core.histogram import ErrorBound, Released, Snapshot, TotalCount, bars, within_bytes
 from app.core.ledger.account import Account, exhausted, payments, require_currency
 from app.core.ledger.basis import release_basis
 from app.core.ledger.budget import decimal_text
@@ -220,7 +220,7 @@ def _release(
         raise _NotCovered(accounts, offer)
     output = prepared.add_noise(session, held)
     counts, left_out = within_bytes(output.histogram.counts, most_bytes)
-    bound = _error_bound(offer, output.histogram.sketch_error, left_out)
+    bound = _error_bound(offer, output.histogram, left_out)
     total = _total(offer, output.total, held[0].parameters.unit)
     snapshot = _snapshot(held, terms, offer, accounts, now)
     released = replace(snapshot, mode=prepared.mode, error_bound=bound, total=total, truncated=left_out is not None)
@@ -266,12 +266,13 @@ def _total(offer: Offer, noisy: int | None, unit: Unit) -> TotalCount | None:
 _UNKNOWN = "An earlier version counted the first events of this sketch, and did not note by how much it may be too low."
 
 
-def _error_bound(offer: Offer, sketch_error: int | None, left_out: int | None) -> ErrorBound:
+def _error_bound(offer: Offer, released: Released, left_out: int | None) -> ErrorBound:
     """The bound of this release. `left_out` is the largest count for which there was no room, if there was one.
 
     A key that was left out is not listed either, and its true count may reach the upper end of that largest count.
     """
-    noise = offer.noise_bound
+    noise, reduction = offer.noise_bound, released.reduction
     if left_out is not None:
-        noise = replace(noise, unlisted=max(noise.unlisted, left_out + noise.above))
-    return noise.with_sketch(sketch_error, "" if sketch_error is not None else _UNKNOWN)
+        noise = replace(noise, unlisted=max(noise.unlisted, left_out + noise.above - reduction))
+    reason = "" if released.sketch_error is not None else _UNKNOWN
+    return noise.with_sketch(released.sketch_error, reason, reduction=reduction)

@@ -113,7 +113,8 @@ REASONS = {
     "charged": _REQUEST, "charged.ledger": _CHOSEN, "charged.epsilon": _REQUEST, "charged.delta": _REQUEST,
     "histogram": _RELEASED, "histogram.key": _RELEASED, "histogram.count": _RELEASED, "histogram.low": _RELEASED,
     "histogram.high": _RELEASED, "truncated": f"computed from keys and noisy counts, which {_RELEASED}",
-    "unlisted": _REQUEST, "unlisted.key": _REQUEST, "unlisted.at_most": _RELEASED, "total.unit": _CHOSEN, "histogram.share": _RELEASED, "other": _RELEASED,
+    "unlisted": _REQUEST, "unlisted.key": _REQUEST, "unlisted.at_most": _RELEASED,
+    "total.unit": _CHOSEN, "histogram.share": _RELEASED, "other": _RELEASED,
     **{f"other.{part}": _RELEASED for part in ("count", "low", "high", "share")},
     "total.count": _RELEASED, "total.low": _RELEASED, "total.high": _RELEASED,
     # keys

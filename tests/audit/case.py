@@ -1,12 +1,15 @@
 """A case of the audit: neighbours, and the calibrated mechanism that is to hide which of them it was given."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from app.core import planner
 from app.core.histogram import Released
-from app.core.ledger.budget import Cost
+from app.core.ledger.budget import DELTA_DIGITS, Cost
 from app.core.mechanism import FAMILIES, Calibrated
 from app.core.mechanisms import pmg
 from app.core.mechanisms.pmg import StandardPmg
@@ -32,7 +35,7 @@ class Case:
 
     mechanism: str
     neighbours: str
-    cost: Cost  # what is charged, and so what is claimed
+    cost: Cost  # what is charged, and so what is claimed; of a cost in ρ, an (ε, δ) that follows from it
     calibrated: Calibrated[Any]
     release_with: Callable[[Calibrated[Any]], Release]
     pair: Pair
@@ -55,19 +58,24 @@ def planned(
     *,
     epsilon: str,
     delta: str,
+    rho: str | None = None,
     max_contributions: int = 1,
     universe: Universe | None = None,
     draws: int = DRAWS,
 ) -> Case:
-    """As the service does it: the planner calibrates the named mechanism, and releases with it."""
+    """As the service does it: the planner calibrates the named mechanism, and releases with it.
+
+    With ρ, that and δ are the price, and the claim is what follows from them at ε.
+    """
     longer, _ = pair
+    in_epsilon = Cost.charged(epsilon=epsilon, delta=delta)
     question = Question(
         family=FAMILIES[type(longer)],
         k=longer.k,
         max_contributions=max_contributions,
         sources=longer.sources if isinstance(longer, SummedSketch) else 1,
         universe_size=None if universe is None else universe.size,
-        cost=Cost.charged(epsilon=epsilon, delta=delta),
+        cost=in_epsilon if rho is None else Cost.charged_in_rho(rho=rho, delta=delta),
         beta=_BETA,
     )
     offer = planner.choose(question, mechanism)
@@ -84,13 +92,21 @@ def planned(
     return Case(
         mechanism=mechanism,
         neighbours=f"k = {longer.k}: {neighbours}",
-        cost=offer.cost,
+        cost=offer.cost if rho is None else replace(in_epsilon, delta_units=converted(offer.cost, float(epsilon))),
         calibrated=offer.calibrated,
         release_with=release_with,
         pair=pair,
         universe=universe,
         draws=draws,
     )
+
+
+def converted(cost: Cost, epsilon: float) -> int:
+    """The units of δ that go with ε, by the best of many orders (Canonne, Kamath & Steinke 2020), rounded up."""
+    orders = 1 + np.geomspace(1e-3, 1e3, 10_000)
+    logs = (orders - 1) * (orders * float(cost.rho) - epsilon) + orders * np.log1p(-1 / orders) - np.log(orders - 1)
+    added: int = math.ceil(math.exp(float(logs.min())) * 10**DELTA_DIGITS)
+    return cost.delta_units + added
 
 
 def standard(neighbours: str, pair: tuple[StandardSketch, StandardSketch], *, epsilon: str, delta: str) -> Case:

@@ -5,6 +5,7 @@ small δ keeps out of the way there. Keys that one side alone stores show the th
 and just above what some threshold needs, so that the calibration has nothing to spare.
 """
 
+from app.core.sketches.state import Sketch
 from app.core.sketches.universe import of_values
 from tests.audit import neighbours
 from tests.audit.case import Case, planned, standard
@@ -59,21 +60,50 @@ def pmg() -> list[Case]:
 
 
 def reduced() -> list[Case]:
-    """One counter higher, the others lower by what its share of the sum took from them."""
+    """One counter higher, the others lower by what its share of the sum took from them; or all lower."""
     one, two = neighbours.one_counter_higher(1, TALL - 1), neighbours.one_counter_higher(2, TALL)
-    single = neighbours.beside_nothing(1, [(LETTERS[0], 1)])
+    lower, single = neighbours.in_state("S1", 2, TALL), neighbours.beside_nothing(1, [(LETTERS[0], 1)])
     approx, pure = "reduced-approx", "reduced-pure"
     universe = of_values(LETTERS[:3])
     return [
         planned(approx, "one counter higher", one, epsilon="1", delta=NOISE_ALONE),
         planned(approx, "one counter higher", two, epsilon="1", delta=NOISE_ALONE),
-        planned(approx, "one key, small", single, epsilon="1", delta="0.269"),
-        planned(approx, "one key, small", neighbours.beside_nothing(2, [(LETTERS[0], 1)]), epsilon="1", delta="0.0789"),
+        planned(approx, "all counters lower", lower, epsilon="1", delta=NOISE_ALONE),
+        planned(approx, "one key, small", single, epsilon="1", delta="0.1392"),
+        planned(approx, "one key, small", neighbours.beside_nothing(2, [(LETTERS[0], 1)]), epsilon="1", delta="0.1801"),
+        planned(approx, "summed, one higher", neighbours.summed_at_whole_counts(TALL), epsilon="1", delta=NOISE_ALONE),
         planned(approx, "summed, one higher", neighbours.summed(2, two, TALL), epsilon="1", delta=NOISE_ALONE),
-        planned(approx, "summed, one key, small", neighbours.summed(1, single, TALL), epsilon="1", delta="0.0364"),
+        planned(approx, "summed, one key, small", neighbours.summed(1, single, TALL), epsilon="1", delta="0.1145"),
         planned(pure, "one counter higher", one, epsilon="1", delta="0", universe=universe, draws=_SLOW),
         planned(pure, "one counter higher", two, epsilon="1", delta="0", universe=universe, draws=_SLOW),
         planned(pure, "one key, small", single, epsilon="1", delta="0", universe=universe, draws=_SLOW),
+        summed_pure(_SLOW),
+        *reduced_gaussian(),
+    ]
+
+
+def summed_pure(draws: int) -> Case:
+    """All of the noise is seen."""
+    universe = of_values([LETTERS[0], "other", "third"])
+    pair = neighbours.summed_at_whole_counts(TALL)
+    return planned("reduced-pure", "summed, one higher", pair, epsilon="1", delta="0", universe=universe, draws=draws)
+
+
+def reduced_gaussian() -> list[Case]:
+    """At ρ = ½ and ρ = 0.05: they leave a δ of their own at every ε."""
+    one, two = neighbours.one_counter_higher(1, TALL - 1), neighbours.one_counter_higher(2, TALL)
+    lower, single = neighbours.in_state("S1", 2, TALL), neighbours.beside_nothing(1, [(LETTERS[0], 1)])
+
+    def priced(name: str, pair: tuple[Sketch, Sketch], *, rho: str = "0.5", delta: str = NOISE_ALONE) -> Case:
+        return planned("reduced-gaussian", name, pair, epsilon="1", delta=delta, rho=rho)
+
+    return [
+        priced("one counter higher", one),
+        priced("one counter higher", two),
+        priced("all counters lower", lower),
+        priced("summed, one higher", neighbours.summed_at_whole_counts(TALL)),
+        priced("one key, small", single, rho="0.05", delta="0.101"),
+        priced("summed, one key, small", neighbours.summed(1, single, TALL), rho="0.05", delta="0.0589"),
     ]
 
 

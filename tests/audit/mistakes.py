@@ -2,20 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 from app.core.histogram import Released
 from app.core.mechanism import Calibrated
 from app.core.noise.samplers import SYSTEM_NOISE, Noise, Sampler
 from app.core.sketches.compact import CompactSketch
+from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.universe import of_values
 from tests.audit import neighbours
 from tests.audit.case import AnySketch, Case, Release, planned, standard
-from tests.audit.cases import NOISE_ALONE, TALL
+from tests.audit.cases import NOISE_ALONE, TALL, summed_pure
 from tests.streams import LETTERS
 
 DRAWS = 8_000
+_SUMMED = neighbours.summed_at_whole_counts(TALL)
 FEW = 3_000  # where a release is slow and the mistake is plain
 
 
@@ -56,6 +59,33 @@ def _without_the_shared_draw(case: Case) -> Case:
     return replace(case, release_with=release_with)
 
 
+def _without_the_noise_of_n(case: Case) -> Case:
+    """Reduced counters are released after one draw for n; here it is zero."""
+
+    def release_with(calibrated: Calibrated[Any]) -> Release:
+        release = case.release_with(calibrated)
+
+        def told(sketch: AnySketch, noise: Noise) -> Released:
+            asked = count()
+
+            def sample(scale: float, size: int) -> list[int]:
+                draws = noise.laplace(scale, size)
+                return draws if next(asked) else [0, *draws[1:]]
+
+            return release(sketch, Noise(sample, noise.gaussian, noise.below))
+
+        return told
+
+    return replace(case, release_with=release_with)
+
+
+def _for_the_counters_alone(case: Case) -> Case:
+    """Noise for a sensitivity of 2k − 1, which n and Σc are forgotten in."""
+    calibrated: Any = case.calibrated
+    k = calibrated.k
+    return replace(case, calibrated=replace(calibrated, scale=calibrated.scale * (2 * k - 1) / (2 * k + 1)))
+
+
 def _passed_off_as_streams(pair: tuple[CompactSketch, CompactSketch]) -> tuple[StreamSketch, StreamSketch]:
     """Merged sketches as stream sketches with the same counters, which is what PMG takes."""
     left, right = (neighbours.folded(sketch.k, sorted(sketch.counters.items())) for sketch in pair)
@@ -71,8 +101,12 @@ def worst_of_pmg() -> Case:
     return _pmg("S6", 2, 0, "0.102")
 
 
-def _reduced_approx(pair: tuple[StreamSketch, StreamSketch], delta: str) -> Case:
+def _reduced_approx(pair: tuple[Sketch, Sketch], delta: str) -> Case:
     return planned("reduced-approx", "one key", pair, epsilon="1", delta=delta, draws=DRAWS)
+
+
+def _reduced_gaussian(pair: tuple[Sketch, Sketch], rho: str, delta: str) -> Case:
+    return planned("reduced-gaussian", "one key", pair, epsilon="1", delta=delta, rho=rho, draws=DRAWS)
 
 
 def _reduced_pure() -> Case:
@@ -96,12 +130,12 @@ def _merged_by_pmg(k: int, height: int, differing: int, epsilon: str, delta: str
 
 def _half_the_noise() -> list[Mistake]:
     noise = _at_half_scale()
-    tall = neighbours.one_counter_higher(1, TALL - 1)
     return [
         Mistake("half the noise, pmg S1", lambda: _pmg("S1", 4, TALL, NOISE_ALONE), noise),
         Mistake("half the noise, pmg S3", lambda: _pmg("S3", 4, TALL, NOISE_ALONE), noise),
-        Mistake("half the noise, reduced-approx", lambda: _reduced_approx(tall, NOISE_ALONE), noise),
-        Mistake("half the noise, reduced-pure", _reduced_pure, noise),
+        Mistake("half the noise, reduced-approx", lambda: _reduced_approx(_SUMMED, NOISE_ALONE), noise),
+        Mistake("half the noise, reduced-pure", lambda: summed_pure(FEW), noise),
+        Mistake("half the noise, reduced-gaussian", lambda: _reduced_gaussian(_SUMMED, "0.5", NOISE_ALONE), noise),
         Mistake("half the noise, gshm", lambda: _compact("gshm", neighbours.merged(2, TALL, 2), "0.14"), noise),
         Mistake(
             "half the noise, laplace-compact",
@@ -121,7 +155,8 @@ def _lower_thresholds() -> list[Mistake]:
         _two_lower("pmg", worst_of_pmg),
         Mistake("threshold one lower, pmg", lambda: lower_threshold(worst_of_pmg(), by=1)),
         _two_lower("pmg standard", _standard),
-        _two_lower("reduced-approx", lambda: _reduced_approx(single, "0.005")),
+        _two_lower("reduced-approx", lambda: _reduced_approx(single, "0.0189")),
+        _two_lower("reduced-gaussian", lambda: _reduced_gaussian(single, "0.05", "0.101")),
         _two_lower("gshm", lambda: _compact("gshm", neighbours.merged(2, 1, 2), "0.14")),
         _two_lower("laplace-compact", lambda: _compact("laplace-compact", neighbours.users(3, 0), "0.0846")),
     ]
@@ -143,6 +178,17 @@ MISTAKES = [
     *_half_the_noise(),
     *_lower_thresholds(),
     *_whole_requests(),
+    Mistake(
+        "n of a sum without noise, reduced-approx",
+        lambda: _without_the_noise_of_n(_reduced_approx(_SUMMED, NOISE_ALONE)),
+    ),
+    Mistake(
+        "n and Σc are forgotten in the sensitivity, reduced-approx",
+        lambda: _for_the_counters_alone(_reduced_approx(neighbours.one_counter_higher(1, TALL - 1), NOISE_ALONE)),
+    ),
+    Mistake(
+        "n and Σc are forgotten in the sensitivity, reduced-pure", lambda: _for_the_counters_alone(_reduced_pure())
+    ),
     Mistake("pmg without the shared draw", lambda: _without_the_shared_draw(_pmg("S1", 4, TALL, NOISE_ALONE))),
     Mistake("merged and released by pmg, keys its own", lambda: _merged_by_pmg(4, 1, 4, "1", "0.102")),
     Mistake("merged and released by pmg, half of them lower", lambda: _merged_by_pmg(6, TALL, 3, "2", NOISE_ALONE)),

@@ -159,3 +159,12 @@ def summed(k: int, pair: tuple[StreamSketch, StreamSketch], height: int) -> tupl
     other = SummedSketch.of_stream(folded(k, [("other", height)]))
     longer, shorter = pair
     return SummedSketch.of_stream(longer).plus(other), SummedSketch.of_stream(shorter).plus(other)
+
+
+def summed_at_whole_counts(height: int) -> tuple[SummedSketch, SummedSketch]:
+    """Two sources of one counter each; all of the noise is seen, on the count and on n, for an even height.
+
+    A count is two steps. With one event more the reduced counter reaches a whole count, and n/2, which is rounded up,
+    the next one.
+    """
+    return summed(1, one_counter_higher(1, height - 1), height + 1)

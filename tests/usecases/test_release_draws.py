@@ -18,8 +18,8 @@ from app.core.ledger import account
 from app.core.ledger.budget import Budget, Cost
 from app.core.mechanism import FAMILIES
 from app.core.mechanisms import gshm, of_family
-from app.core.mechanisms.gshm import least_threshold
 from app.core.noise import samplers
+from app.core.noise.gaussians import largest_distance
 from app.core.noise.samplers import Noise, draw_ahead
 from app.core.planner import choose, run
 from app.core.selection import Selection
@@ -222,11 +222,12 @@ def test_sketches_released_together_draw_for_all_keys_that_there_can_be_before_a
     sources = 3 if mode == "summed" else 1
     offer = choose(_terms(mechanism).about(rows[0].parameters, family=mode, sources=sources), mechanism)
     empty = SummedSketch.empty(_K, 3) if mode == "summed" else CompactSketch.empty(_K)
+    given = []
     for sketch in (empty, taken_together(loaded, mode)):
         plain = _Numbers()
-        expected = run(offer, sketch, _UNIVERSE, _noise(plain)).histogram.counts
+        given.append(run(offer, sketch, _UNIVERSE, _noise(plain)).histogram.counts)
         assert (numbers.asked, numbers.tossed) == (plain.asked, plain.tossed)
-    assert _counts(context, snapshot) == expected
+    assert _counts(context, snapshot) == given[1]
 
 
 def test_a_second_release_gets_draws_of_its_own(context: Context, numbers: _Numbers) -> None:
@@ -365,15 +366,15 @@ class _Searches:
     context: Context
     within: list[bool] = field(default_factory=list)
 
-    def __call__(self, k: int, epsilon: float, delta: float) -> tuple[float, float]:
+    def __call__(self, epsilon: float, delta: float) -> float:
         self.within.append(_in_use(self.context))
-        return least_threshold(k, epsilon, delta)
+        return largest_distance(epsilon, delta)
 
 
 @pytest.fixture
 def searches(context: Context, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Searches]:
     searches = _Searches(context)
-    monkeypatch.setattr(gshm, "least_threshold", searches)
+    monkeypatch.setattr(gshm, "largest_distance", searches)
     for cached in (gshm.calibrate, account._largest_gaussian):
         cached.cache_clear()
     yield searches

@@ -1,69 +1,74 @@
-"""Release a compact sketch with Gaussian noise: the Gaussian sparse histogram mechanism, (ε, δ).
+"""Release a compact sketch with Gaussian noise, of which one draw is shared by all counters: GSHM, correlated.
 
-`thm:sparse-gaussian` with l = k, calibrated from its exact inequality: σ and τ are chosen together so that the
-threshold is least. Neighbours are those of `corol:merged-sensitivity` and `cor:merged-user-level`. Error:
-`thm:user-level`. The theorem is for continuous noise; the draws are discrete Gaussian on a fine lattice, and the
-difference is charged to δ. Proof note: gshm.md
+The Gaussian sparse histogram mechanism (`thm:sparse-gaussian`, `thm:user-level`) for the neighbours of
+`corol:merged-sensitivity` and `cor:merged-user-level`, which differ in one direction. So a shared draw can hide half of
+each difference (Lebeda & Retschmeier). What the sketch was lowered by is released beside the counters, under the same
+noise. (ε, δ)-private, or approximately ρ-zCDP where the cost is a ρ. Proof notes: gshm.md, shared_noise.md
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.core.errors import NoMechanism
 from app.core.histogram import NoiseBound, Released
 from app.core.ledger.budget import Cost
-from app.core.mechanism import Calibrated, Mechanism
-from app.core.noise.groups import group_factor
-from app.core.noise.normal import log_phi
+from app.core.mechanism import Calibrated, Mechanism, Question
+from app.core.noise.gaussians import gaussian_delta, largest_distance, largest_noise, some_reach
 from app.core.noise.samplers import Noise
 from app.core.noise.tails import float_below, smallest
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.universe import Universe
 
 _LATTICE_SHARE = 1e-3  # of δ, for drawing on a lattice
-_SAFETY = 1 + 1e-9  # covers what double precision loses in the inequality
-_FAR = 64.0  # in σ: a threshold so far out adds nothing to δ
-_LARGEST_SCALE = 2.0**50  # of σ in steps: the sampler's draws saturate at 2^63, which is 2^13 deviations out (gshm.md)
-_LEAST_DELTA = 1e-280  # of one event; below it double precision would lose digits
-_COARSE = 64  # values of j that a search looks at; the result is checked at all
+_LATTICE_OF_RHO = 1 << 12  # steps per count where the cost is a ρ
+_LARGEST_SCALE = 2.0**50  # in steps: the sampler's draws saturate at 2^63, which is 2^13 deviations out (gshm.md)
+_FINEST = 4096  # thresholds that are tried differ by at least this fraction of them
+_MOST_LOOKS = 512  # intervals of r that a check looks at before it gives up, and the threshold rises
+_UNSTORED_SHARE = 1 / 16  # of β, for keys that are not stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gshm(Calibrated[CompactSketch]):
-    """GSHM calibrated for k counters, m contributions and one cost. Its threshold is at least 1 + τ."""
+    """Calibrated for k counters, m contributions and one cost."""
 
-    sigma: float  # σ, in counts
-    lattice: int  # steps per count
+    shared: float  # √a: the deviation of the shared draw η, in counts
+    own: float  # √b: the deviation of each own draw ζ
+    lattice: int  # steps per count; even, so that half a count is a step
 
     def release(self, sketch: CompactSketch, noise: Noise, universe: Universe | None = None) -> Released:
         """Draw noise, and return the noisy counts at or above the threshold, rounded down, in key order.
 
-        It always makes k draws.
+        Beside them what the sketch was lowered by, D − η + ζ, rounded up. It always makes k + 2 draws.
         """
-        draws = noise.gaussian(self.sigma * self.lattice, self.k)
+        [shared] = noise.gaussian(self.shared * self.lattice, 1)
+        of_lowered, *own = noise.gaussian(self.own * self.lattice, self.k + 1)
         noisy = {
-            key: sketch.counters[key] * self.lattice + draw
-            for key, draw in zip(sorted(sketch.counters), draws, strict=False)
+            key: sketch.counters[key] * self.lattice + shared + draw
+            for key, draw in zip(sorted(sketch.counters), own, strict=False)
         }
         least = self.threshold * self.lattice
-        return Released({key: steps // self.lattice for key, steps in noisy.items() if steps >= least}, None)
+        counts = {key: steps // self.lattice for key, steps in noisy.items() if steps >= least}
+        if sketch.lowered is None:
+            return Released(counts, None)
+        lowered = sketch.lowered * self.lattice - shared + of_lowered
+        return Released(counts, -(-lowered // self.lattice))
 
     def rho(self, charged: Cost) -> Fraction:
-        """What the noise itself gives, whatever ε was charged."""
-        return _rho(self.k, self.max_contributions, Fraction(self.sigma))
+        """What the noise itself gives, whatever was charged."""
+        return _rho(self.k, self.max_contributions, self.shared, self.own, self.lattice)
 
     def parameters(self) -> dict[str, object]:
         """What a sceptic needs to recompute the guarantee."""
         return {
             "noise": "discrete-gaussian",
-            "sigma": f"{self.sigma:.17g}",
+            "shared_sigma": f"{self.shared:.17g}",
+            "own_sigma": f"{self.own:.17g}",
             "lattice": self.lattice,
             "threshold": self.threshold,
             "k": self.k,
@@ -71,146 +76,148 @@ class Gshm(Calibrated[CompactSketch]):
         }
 
     def noise_bound(self, beta: float) -> NoiseBound:
-        """`thm:user-level`, with the quantile of the largest of k draws in place of τ."""
-        noise = self._noise_bound(self.k, beta / 2)
-        return NoiseBound(below=noise, above=noise + 1, unlisted=noise + self.threshold)  # 1: counts are rounded down
+        """The shared draw cancels in a noisy count and the released D together, so `above` bounds own draws alone."""
+        each = beta * (1 - _UNSTORED_SHARE) / 2
+        above = largest_noise(self.own, self.own, self.lattice, self.k, each)
+        unstored = largest_noise(self.shared, self.own, self.lattice, 1, beta * _UNSTORED_SHARE)
+        return NoiseBound(
+            below=largest_noise(self.shared, self.own, self.lattice, self.k, each),
+            above=above,
+            unlisted=max(self.threshold - 1 + above, unstored),
+        )
 
     def smallest_likely_count(self, beta: float) -> int:
         """The smallest count in the sketch that is reported with probability 1 − β."""
-        return self.threshold + self._noise_bound(1, beta)
-
-    def _noise_bound(self, keys: int, beta: float) -> int:
-        """b with Pr[some of `keys` draws exceeds b] ≤ β; one count is added for the lattice."""
-        return 1 + smallest(lambda b: -math.expm1(keys * _log_phi(b / self.sigma)) <= beta, start=0)
+        return self.threshold + largest_noise(self.shared, self.own, self.lattice, 1, beta)
 
 
-def _rho(k: int, max_contributions: int, sigma: Fraction) -> Fraction:
-    """Neighbours are at most m·√k apart in ℓ2, so discrete Gaussian noise is m²k/2σ²-zCDP but for the threshold."""
-    return Fraction(k * max_contributions**2) / (2 * sigma**2)
+def _rho(k: int, max_contributions: int, shared: float, own: float, lattice: int) -> Fraction:
+    """(m²/8)·(1 + 2/mL)·(1/a + (k+1)/b), exactly (gshm.md, "As ρ")."""
+    on_a_lattice = 1 + Fraction(2, max_contributions * lattice)
+    return Fraction(max_contributions**2, 8) * on_a_lattice * (1 / Fraction(shared) ** 2 + (k + 1) / Fraction(own) ** 2)
 
 
 def _rho_of_parameters(parameters: Mapping[str, Any]) -> Fraction:
-    """The same, from what `parameters` published."""
-    k, max_contributions = (int(str(parameters[name])) for name in ("k", "max_contributions"))
-    return _rho(k, max_contributions, Fraction(str(parameters["sigma"])))
+    """The same, from what `parameters` published; version 1 had one σ for k independent draws: m²k/2σ²."""
+    k, max_contributions, lattice = (int(str(parameters[name])) for name in ("k", "max_contributions", "lattice"))
+    if "sigma" in parameters:
+        return Fraction(k * max_contributions**2) / (2 * Fraction(str(parameters["sigma"])) ** 2)
+    shared, own = (float(str(parameters[name])) for name in ("shared_sigma", "own_sigma"))
+    return _rho(k, max_contributions, shared, own, lattice)
 
 
-def _log_phi(z: float) -> float:
-    return float(log_phi(np.array([z]))[0])
-
-
-def delta_needed(k: int, sigma: float, tau: float, epsilon: float, j: NDArray[np.float64]) -> float:
-    """The right side of the inequality of `thm:sparse-gaussian` with l = k, its maxima taken over the given j."""
-    log_below = _log_phi(tau / sigma)  # log Φ(τ/σ)
-    gamma = (k - j) * log_below
-    below = np.exp(gamma)
-    return max(
-        -math.expm1(k * log_below),
-        float(np.max(-np.expm1(gamma) + below * _gaussian_delta(sigma, epsilon - gamma, j))),
-        float(np.max(_gaussian_delta(sigma, epsilon + gamma, j))),
-    )
-
-
-def _gaussian_delta(sigma: float, epsilon: NDArray[np.float64], j: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Φ(√j/2σ − εσ/√j) − e^ε Φ(−√j/2σ − εσ/√j): the divergence of Gaussian noise at ℓ2 distance √j."""
-    root = np.sqrt(j)
-    plus = log_phi(root / (2 * sigma) - epsilon * sigma / root)
-    minus = log_phi(-root / (2 * sigma) - epsilon * sigma / root)
-    return np.exp(plus) * -np.expm1(np.minimum(epsilon + minus - plus, 0.0))
+def _least_noise(k: int, per_event: float) -> tuple[float, float]:
+    """√a and √b with a + b least, if (1/a + (k+1)/b)/4 is to be the square of what one event may move: μ."""
+    root = math.sqrt(k + 1)
+    shared = math.sqrt(1 + root) / (2 * per_event)
+    return shared, shared * math.sqrt(root)
 
 
 @lru_cache(maxsize=256)
 def calibrate(k: int, cost: Cost, max_contributions: int = 1) -> Gshm:
-    """The lowest threshold that this cost allows, at ε/m and a share of δ for each of m events. δ must be above 0."""
-    epsilon = float_below(cost.epsilon / max_contributions)
-    delta = float_below(cost.delta / Fraction(group_factor(cost.epsilon, max_contributions)))
-    if delta < _LEAST_DELTA:
-        raise NoMechanism(
-            "gshm is not offered at so large an epsilon and so many contributions: its delta is too small."
-        )
-    sigma, tau = least_threshold(k, epsilon, delta * (1 - _LATTICE_SHARE))
-    lattice = _lattice(k, sigma, epsilon, delta * _LATTICE_SHARE)
-    threshold = math.ceil(1 + tau + 1 / (2 * lattice))
-    return Gshm(k=k, max_contributions=max_contributions, sigma=sigma, threshold=threshold, lattice=lattice)
+    """The lowest threshold that a cost in (ε, δ) allows, of those at which the noise is split so. Needs δ > 0."""
+    if cost.delta == 0:
+        raise NoMechanism("gshm cuts at a threshold and needs a delta above 0, for example 1e-6.")
+    epsilon, delta = float_below(cost.epsilon), float_below(cost.delta)
+    distance = largest_distance(epsilon, delta * (1 - _LATTICE_SHARE))
+    shared, own = _least_noise(k, distance / max_contributions)
+    lattice = _lattice(k, shared, own, epsilon, delta * _LATTICE_SHARE)
+    found = Gshm(k=k, max_contributions=max_contributions, shared=shared, own=own, threshold=1, lattice=lattice)
+    found = replace(found, threshold=_lowest_alone(found, delta * (1 - _LATTICE_SHARE)))
+    step = 1 + found.threshold // _FINEST
+
+    def raised(steps: int) -> Gshm:
+        return replace(found, threshold=found.threshold + steps * step)
+
+    return raised(smallest(lambda steps: is_enough(raised(steps), epsilon, delta), start=0))
 
 
-def least_threshold(k: int, epsilon: float, delta: float) -> tuple[float, float]:
-    """σ and τ that satisfy the inequality at δ, with τ least.
+def _lowest_alone(mechanism: Gshm, delta: float) -> int:
+    """The lowest threshold at which own keys alone stay within δ: π_k ≤ δ."""
+    return smallest(lambda t: _own(replace(mechanism, threshold=t), mechanism.k) <= delta, start=1)
 
-    Below some σ no τ is enough; above it the τ that is needed falls steeply and then grows with σ. A golden-section
-    search finds the least; what it found is checked at every j, and τ raised in small steps until it holds.
+
+def is_enough(mechanism: Gshm, epsilon: float, delta: float) -> bool:
+    """Whether π_r + δ_G(ε, D_{k−r+1}) and the lattice stay within δ, r from 0 to k keys being on one side only.
+
+    π grows with r and δ_G falls, so r = low … high are within δ if π at `high` and δ_G at `low` are. Where they are
+    not, the interval is halved.
     """
-    coarse = np.unique(np.geomspace(1, k, _COARSE).round())
-
-    def enough(sigma: float, ratio: float) -> bool:
-        return delta_needed(k, sigma, ratio * sigma, epsilon, coarse) * _SAFETY <= delta
-
-    def least_tau(sigma: float) -> float:
-        return sigma * _least(lambda ratio: enough(sigma, ratio), 4.0, limit=_FAR)
-
-    least_sigma = _least(lambda sigma: enough(sigma, _FAR), math.sqrt(k) / epsilon, limit=math.inf)
-    sigma = _golden(least_tau, least_sigma, 1.1 * least_sigma)
-    tau = least_tau(sigma)
-    every = np.arange(1.0, k + 1)
-    while delta_needed(k, sigma, tau, epsilon, every) * _SAFETY > delta:
-        sigma, tau = sigma * (1 + 1e-6), tau * (1 + 2e-6)
-    return sigma, tau
-
-
-def _least(holds: Callable[[float], bool], start: float, limit: float) -> float:
-    """The least x, to a millionth, from which on a condition holds; infinite where it does not up to the limit."""
-    above = start
-    while not holds(above):
-        above *= 2
-        if above > limit:
-            return math.inf
-    below = above / 2
-    while holds(below):
-        below, above = below / 2, below
-        if above < start / 2**30:
-            return above  # nothing is too small: a δ near 1 asks for hardly any noise
-    while above - below > 1e-6 * above:
-        middle = (below + above) / 2
-        below, above = (below, middle) if holds(middle) else (middle, above)
-    return above
+    spare = delta - _lattice_charge(mechanism.k, mechanism.shared, mechanism.own, mechanism.lattice, epsilon)
+    intervals = [(0, 0), (1, mechanism.k)]
+    for _ in range(_MOST_LOOKS):
+        if not intervals:
+            return True
+        low, high = intervals.pop()
+        common = _common(mechanism, low, epsilon)
+        if _own(mechanism, high) + common <= spare:
+            continue
+        if low == high or _own(mechanism, low) + common > spare:
+            return False
+        middle = (low + high) // 2
+        intervals += [(low, middle), (middle + 1, high)]
+    return False
 
 
-def _golden(value: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function with one valley is least, to a two-thousandth of the interval."""
-    ratio = (math.sqrt(5) - 1) / 2
-    left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = value(left), value(right)
-    for _ in range(16):
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - ratio * (high - low)
-            at_left = value(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + ratio * (high - low)
-            at_right = value(right)
-    return left if at_left <= at_right else right
+def _own(mechanism: Gshm, keys: int) -> float:
+    """π_r: the probability that some of r keys on one side, each of count m, is reported."""
+    bound = mechanism.threshold - mechanism.max_contributions
+    return some_reach(mechanism.shared, mechanism.own, mechanism.lattice, keys, bound) if keys else 0.0
 
 
-def _lattice(k: int, sigma: float, epsilon: float, slack: float) -> int:
-    """Steps per count, a power of two, so fine that (1 + e^ε)·k/(8s²) ≤ slack for s = σ in steps (gshm.md)."""
-    log_steps = (float(np.logaddexp(0, epsilon)) + math.log(k) - math.log(8 * slack)) / 2
-    bits = max(0, math.ceil((log_steps - math.log(sigma)) / math.log(2) + 1e-9))
-    if math.ldexp(sigma, bits) > _LARGEST_SCALE:
+def _common(mechanism: Gshm, keys: int, epsilon: float) -> float:
+    """δ_G at the distance of all that both sides have: η, D and the other k − r counters, each moved by m/2."""
+    moved = 1 / mechanism.shared**2 + (mechanism.k - keys + 1) / mechanism.own**2
+    return gaussian_delta(epsilon, mechanism.max_contributions / 2 * math.sqrt(moved))
+
+
+def _lattice_charge(k: int, shared: float, own: float, lattice: int, epsilon: float) -> float:
+    """(1 + e^ε)·(1/8s² of all k + 2 draws): what drawing on the lattice may add to δ (shared_noise.md)."""
+    return math.exp(float(np.logaddexp(0, epsilon))) * (1 / shared**2 + (k + 1) / own**2) / (8 * lattice**2)
+
+
+def _lattice(k: int, shared: float, own: float, epsilon: float, slack: float) -> int:
+    """Steps per count, a power of two from 2 on, so fine that the lattice's charge is at most the slack."""
+    log_charge = float(np.logaddexp(0, epsilon)) + math.log((1 / shared**2 + (k + 1) / own**2) / 8)
+    bits = max(1, math.ceil((log_charge - math.log(slack)) / math.log(4) + 1e-9))
+    if math.ldexp(own, bits) > _LARGEST_SCALE:
         raise NoMechanism("gshm is not offered at this epsilon and delta: its noise would not fit the sampler.")
     return 1 << bits
 
 
+@lru_cache(maxsize=256)
+def calibrate_rho(k: int, cost: Cost, max_contributions: int = 1) -> Gshm:
+    """The least noise that a cost in (ρ, δ) allows, and the lowest threshold with π_k ≤ δ."""
+    shared, own = _least_noise(k, math.sqrt(2 * cost.rho) / max_contributions)
+    lattice = _LATTICE_OF_RHO
+    while own * lattice > _LARGEST_SCALE / 2:
+        lattice //= 2
+        if lattice < 2:
+            raise NoMechanism("gshm is not offered at so small a rho: its noise would not fit the sampler.")
+    wider = math.sqrt(1 + 2 / (max_contributions * lattice))
+    shared, own = shared * wider, own * wider
+    while _rho(k, max_contributions, shared, own, lattice) > cost.rho:
+        shared, own = math.nextafter(shared, math.inf), math.nextafter(own, math.inf)
+    found = Gshm(k=k, max_contributions=max_contributions, shared=shared, own=own, threshold=1, lattice=lattice)
+    return replace(found, threshold=_lowest_alone(found, float_below(cost.delta)))
+
+
+def _calibrated(question: Question) -> Gshm:
+    """For a cost in ρ where there is one, else in ε."""
+    by = calibrate_rho if question.cost.rho_units else calibrate
+    return by(question.k, question.cost, question.max_contributions)
+
+
 MECHANISM = Mechanism(
     name="gshm",
-    version=1,
+    version=2,
     theorem="thm:user-level",
-    description="Gaussian noise, cut at a threshold; for merged sketches and sketches of people's sets.",
+    description="Gaussian noise with a draw that all share, cut at a threshold; for merged sketches and people's sets.",
     rank=40,
     sketches=(CompactSketch,),
     needs_delta=True,
     needs_universe=False,
     is_pure=False,
-    calibrate=lambda question: calibrate(question.k, question.cost, question.max_contributions),
+    calibrate=_calibrated,
     rho_of=_rho_of_parameters,
 )

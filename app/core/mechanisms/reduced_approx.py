@@ -1,41 +1,56 @@
 """Release reduced counters with a threshold, (ε, δ), no universe needed.
 
 The reduced sketch of `alg:MG-pure-DP`, one or several added up; sensitivity from
-`lem:pure-dp-postprocessing-sensitivity`, m contributions by `lem:group-privacy`. Small counters are rounded at random,
-after Algorithm 9 of the ALP paper that sec:pure cites; the threshold is lower than the one given there. Proof note:
+`lem:pure-dp-postprocessing-sensitivity`, m contributions by as many steps of one. The number of events, and Σc of a
+single stream, are released beside the counters under the same noise. Small counters are rounded at random, after
+Algorithm 9 of the ALP paper that sec:pure cites; the threshold is lower than the one given there. Proof note:
 reduced_approx.md
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from functools import lru_cache
 
 from app.core.histogram import NoiseBound, Released
 from app.core.ledger.budget import Cost
-from app.core.mechanism import Calibrated, Mechanism
+from app.core.mechanism import Mechanism
 from app.core.noise.samplers import Noise, laplace_scale, padded
-from app.core.noise.tails import CONTEXT, OUTWARD, draw_bound, draw_tail, lowest_threshold, product_above
+from app.core.noise.tails import (
+    CONTEXT,
+    OUTWARD,
+    draw_bound,
+    draw_tail,
+    lowest_threshold,
+    some_draw_tail,
+)
+from app.core.reduced import Reduced, laplace_high, laplace_low
 from app.core.sketches.stream import StreamSketch
-from app.core.sketches.summed import SummedSketch, as_sum, sensitivity, whole_counts
+from app.core.sketches.summed import SummedSketch, as_sum, beside, sensitivity, whole_counts
 from app.core.sketches.universe import Universe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReducedApprox(Calibrated[StreamSketch | SummedSketch]):
-    """Calibrated for k counters, m contributions and one cost. Inside, a count is k + 1 steps."""
+class ReducedApprox(Reduced):
+    """Calibrated for k counters, m contributions, a number of sources and one cost. Inside, a count is k + 1 steps."""
 
     sensitivity: int  # D, in steps
     scale: float  # D/ε, in steps
-    sources: int = 1  # streams in the sketch: the error bound is for at most so many times k draws
+
+    @property
+    def unit(self) -> int:
+        """Steps per count."""
+        return self.k + 1
 
     def release(self, sketch: StreamSketch | SummedSketch, noise: Noise, universe: Universe | None = None) -> Released:
-        """Draw noise, and return the noisy counts at or above the threshold, rounded down, in key order.
+        """Draw noise, and return the noisy counts whose reduced part is at or above the threshold, in key order.
 
         As many draws and coins as there can be keys (`padded`), so that the time does not tell how many there are.
         """
         summed = as_sum(sketch)
         keys = sorted(summed.counters)
+        others = noise.laplace(self.scale, beside(self.sources))
         draws = noise.laplace(self.scale, padded(len(keys), summed.most_keys))
         coins = [noise.below(self.sensitivity) for _ in draws]
         noisy = {
@@ -43,27 +58,30 @@ class ReducedApprox(Calibrated[StreamSketch | SummedSketch]):
             for key, draw, coin in zip(keys, draws, coins, strict=False)
             if summed.counters[key] > coin  # with probability counter/D; always for a counter of at least D
         }
-        step = self.k + 1
-        kept = {key: steps // step for key, steps in noisy.items() if steps >= self.threshold * step}
-        return Released(kept, None)
+        kept = {key: steps for key, steps in noisy.items() if steps >= self.threshold * self.unit}
+        return self.published(summed, kept, others)
 
     def parameters(self) -> dict[str, object]:
         """What a sceptic needs to recompute the guarantee; the scale in counts."""
         return {
             "noise": "discrete-laplace",
-            "scale": f"{self.scale / (self.k + 1):.17g}",
+            "scale": f"{self.scale / self.unit:.17g}",
             "threshold": self.threshold,
             "k": self.k,
             "max_contributions": self.max_contributions,
+            "sources": self.sources,
         }
 
     def noise_bound(self, beta: float) -> NoiseBound:
-        """`lem:pure-dp-postprocessing-error` and the largest of at most `sources`·k draws."""
-        noise = draw_bound(self.scale, self.k * self.sources, beta / 2)
-        cut = self.threshold * (self.k + 1)
-        raised = 0 if noise < cut - self.sensitivity else self.sensitivity  # a small counter, rounded up and reported
-        reach = whole_counts(noise + raised, self.k)
-        return NoiseBound(below=reach, above=reach + 2, unlisted=whole_counts(cut - 1 + noise, self.k))
+        """Half of β for draws that are too high, among them those that list a small counter; half for too low ones."""
+        keys, half = self.k * self.sources, beta / 2
+        room = self.threshold * self.unit - self.sensitivity
+        listed = float(some_draw_tail(self.scale, keys, room))  # some counter below D is raised to D, and listed
+        if listed <= half / 2:
+            low = laplace_low(self.scale, keys, self.sources, half - listed)
+        else:
+            low = laplace_low(self.scale, keys, self.sources, half) + self.sensitivity
+        return self.bound(low=low, high=laplace_high(self.scale, keys, room, half))
 
     def smallest_likely_count(self, beta: float) -> int:
         """The smallest count in the sketch that is reported with probability 1 − β."""
@@ -72,33 +90,38 @@ class ReducedApprox(Calibrated[StreamSketch | SummedSketch]):
 
 
 @lru_cache(maxsize=1024)
-def calibrate(k: int, max_contributions: int, cost: Cost) -> ReducedApprox:
+def calibrate(k: int, max_contributions: int, sources: int, cost: Cost) -> ReducedApprox:
     """The lowest threshold, in whole counts, that this cost allows. δ must be above 0."""
-    distance = sensitivity(k, max_contributions)
+    distance = sensitivity(k, max_contributions, sources)
     scale = laplace_scale(cost.epsilon / distance)
-    amplified = _amplification(cost)
+    rising, all_moves = (_amplified(cost.epsilon, share) for share in (Fraction(k, distance) * max_contributions, 1))
+    falling = cost.epsilon / (1 + cost.epsilon)  # of q: then a counter that falls costs no δ
+    most = max(min(cost.delta / rising, falling), cost.delta / all_moves)
     threshold = lowest_threshold(
-        lambda t: product_above(amplified, draw_tail(scale, t * (k + 1) - distance)),
-        cost.delta,
-        start=math.ceil(distance / (k + 1)),
+        lambda t: draw_tail(scale, t * (k + 1) - distance), most, start=math.ceil(distance / (k + 1))
     )
     return ReducedApprox(
-        k=k, max_contributions=max_contributions, sensitivity=distance, scale=scale, threshold=threshold
+        k=k,
+        max_contributions=max_contributions,
+        sources=sources,
+        sensitivity=distance,
+        scale=scale,
+        threshold=threshold,
     )
 
 
-def _amplification(cost: Cost) -> Decimal:
-    """A = max over 0 ≤ s ≤ 1 of s·e^(ε(1−s)): 1 up to ε = 1, then e^(ε−1)/ε at s = 1/ε; rounded outward."""
-    if cost.epsilon <= 1:
-        return Decimal(1)
+def _amplified(epsilon: Fraction, share: Fraction | int) -> Fraction:
+    """A = max over 0 ≤ s ≤ r of s·e^(ε(r−s)): r up to ε = 1/r, then e^(εr−1)/ε at s = 1/ε; rounded outward."""
+    exponent = epsilon * share - 1
+    if exponent <= 0:
+        return Fraction(share)
     with localcontext(CONTEXT):
-        epsilon = Decimal(cost.epsilon.numerator) / cost.epsilon.denominator
-        return (epsilon - 1).exp() / epsilon * OUTWARD
+        return Fraction((Decimal(exponent.numerator) / exponent.denominator).exp() * OUTWARD) / epsilon
 
 
 MECHANISM: Mechanism[StreamSketch | SummedSketch] = Mechanism(
     name="reduced-approx",
-    version=1,
+    version=2,
     theorem="lem:pure-dp-postprocessing-sensitivity",
     description="Laplace noise on reduced counters, cut at a threshold; for sums of any number of streams.",
     rank=20,
@@ -106,7 +129,6 @@ MECHANISM: Mechanism[StreamSketch | SummedSketch] = Mechanism(
     needs_delta=True,
     needs_universe=False,
     is_pure=False,
-    calibrate=lambda question: replace(
-        calibrate(question.k, question.max_contributions, question.cost), sources=question.sources
-    ),
+    calibrate=lambda question: calibrate(question.k, question.max_contributions, question.sources, question.cost),
+    reduces=True,
 )

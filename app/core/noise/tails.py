@@ -109,8 +109,9 @@ def lowest_threshold(tail: Callable[[int], Decimal], delta: Fraction, start: int
 
 
 def draw_bound(scale: float, draws: int, beta: float) -> int:
-    """A b with Pr[some of `draws` draws exceeds b] ≤ β, by the union bound."""
-    return max(0, math.ceil(scale * math.log(draws / beta)))  # Pr[ζ > b] < e^(−b/scale)
+    """The smallest b, but for rounding up, that the union bound gives: Pr[some of `draws` draws exceeds b] ≤ β."""
+    times_one_draw = draws / (beta * (1 + math.exp(-1 / scale)))  # Pr[ζ > b] = p^(b+1)/(1+p)
+    return max(0, math.ceil(scale * (math.log(times_one_draw) + 1e-12)) - 1)  # 1e-12: more than the floats lose
 
 
 def many_key_tail(scale: float, keys: int, threshold: int) -> float:

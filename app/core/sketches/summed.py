@@ -82,6 +82,28 @@ def whole_counts(steps: int, k: int) -> int:
     return -(-steps // (k + 1))
 
 
-def sensitivity(k: int, max_contributions: int) -> int:
-    """ℓ1 distance of neighbours, in the units of a SummedSketch; m contributions are m neighbours in a row."""
-    return (2 * k - 1) * max_contributions
+def beside(sources: int) -> int:
+    """How many numbers get noise beside the counters of a sum: n, and Σc where it has one source.
+
+    In one source a key's counter is its reduced counter and Σc/(k+1). In several it is not: where a source has no
+    counter of the key, or reduced it to zero, the Σc/(k+1) of that source must not be added.
+    """
+    return 2 if sources == 1 else 1
+
+
+def sensitivity(k: int, max_contributions: int, sources: int) -> int:
+    """ℓ1 distance of neighbours, of the reduced counters with what is `beside` them, in the units of a SummedSketch.
+
+    A counter higher: k for its key, k − 1 for the others, 1 for n and 1 for Σc. All counters lower: k for the keys, 1
+    for n and k for Σc. Together at most 2k + 1 with Σc and 2k without; m contributions are m neighbours in a row.
+    """
+    return (2 * k - 1 + beside(sources)) * max_contributions
+
+
+def squared_distance(k: int, max_contributions: int, sources: int) -> int:
+    """The square of the ℓ2 distance of neighbours, of the same numbers.
+
+    A counter higher: k² for its key, k − 1 for the others, 1 for n and 1 for Σc. All counters lower: k for the keys, 1
+    for n and k² for Σc. Together at most k² + k + 1 with Σc and k² + k without.
+    """
+    return (k * k + k - 1 + beside(sources)) * max_contributions**2

@@ -144,5 +144,6 @@ def test_gaussian_noise_is_charged_as_what_it_is() -> None:
     """Through (ε, δ) it would cost ε²/2."""
     cost = charged("1", "1e-6")
     calibrated = gshm.calibrate(1024, cost)
-    assert float(calibrated.rho(cost)) == pytest.approx(1024 / (2 * calibrated.sigma**2), rel=1e-12)
+    moved = 1 / calibrated.shared**2 + 1025 / calibrated.own**2
+    assert float(calibrated.rho(cost)) == pytest.approx(moved / 8 * (1 + 2 / calibrated.lattice), rel=1e-12)
     assert calibrated.rho(cost) < from_epsilon(cost) / 10

@@ -64,22 +64,22 @@ def test_a_float_below_is_the_next_at_or_below() -> None:
 
 
 def test_gaussian_noise_is_calibrated_to_no_more_than_its_share_of_the_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """δ over the group factor and ε over m, as floats: never above the exact quotients."""
+    """ε, and δ but for the lattice, as floats: never above the exact amounts."""
     asked: list[tuple[float, float]] = []
 
-    def noted(k: int, epsilon: float, delta: float) -> tuple[float, float]:
+    def noted(epsilon: float, delta: float) -> float:
         asked.append((epsilon, delta))
-        return 100.0, 500.0
+        raise NoMechanism("this is all that the test wants to know")
 
-    monkeypatch.setattr(gshm, "least_threshold", noted)
+    monkeypatch.setattr(gshm, "largest_distance", noted)
     chance = random.Random(4)
     for _ in range(RUNS):
         cost, m = Cost(chance.randint(1, 10**10), chance.randint(1, 10**15)), chance.randint(1, 50)
-        with suppress(NoMechanism):  # a small δ would need too fine a lattice
+        with suppress(NoMechanism):
             gshm.calibrate.__wrapped__(8, cost, m)
         epsilon, delta = asked.pop()
-        assert Fraction(epsilon) <= cost.epsilon / m
-        assert Fraction(delta) * Fraction(group_factor(cost.epsilon, m)) <= cost.delta
+        assert Fraction(epsilon) <= cost.epsilon
+        assert Fraction(delta) <= cost.delta * Fraction(9991, 10_000)
 
 
 def test_the_tail_of_many_draws_is_not_even_understated_where_all_digits_are_gone() -> None:

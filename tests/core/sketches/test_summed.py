@@ -1,4 +1,7 @@
-"""Reduced counters are `alg:MG-pure-DP` scaled by k + 1, and neighbours are at most 2k − 1 apart in those units."""
+"""Reduced counters are `alg:MG-pure-DP` scaled by k + 1, and neighbours are at most 2k − 1 apart in those units.
+
+With n beside them they are at most 2k apart, with n and Σc 2k + 1.
+"""
 
 from collections import Counter
 from fractions import Fraction
@@ -10,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.sketches.stream import StreamSketch
-from app.core.sketches.summed import SummedSketch, sensitivity
+from app.core.sketches.summed import SummedSketch, beside, sensitivity, squared_distance
 from tests.core.sketches import oracle
 from tests.streams import LETTERS, Stream, neighbours, small_streams
 
@@ -55,7 +58,46 @@ def test_neighbours_are_at_most_two_k_minus_one_apart_and_some_are(k: int) -> No
     """The exact value behind the 2 of `lem:pure-dp-postprocessing-sensitivity`: (2k−1)/(k+1) counts."""
     sketches = reduced_streams(k, universe=4, longest=7)  # room for three keys twice, and one of them once more
     distances = {distance(sketches[stream], sketches[shorter]) for stream in sketches for shorter in neighbours(stream)}
-    assert max(distances) == 2 * k - 1 == sensitivity(k, 1)
+    assert max(distances) == 2 * k - 1
+
+
+def beside_them(left: SummedSketch, right: SummedSketch, number: int) -> list[int]:
+    """By how much n moves, and where two numbers are released beside the counters, Σc."""
+    assert None not in (left.events, right.events, left.reduction, right.reduction)
+    return [(left.events or 0) - (right.events or 0), (left.reduction or 0) - (right.reduction or 0)][:number]
+
+
+def squares(left: SummedSketch, right: SummedSketch) -> int:
+    keys = left.counters.keys() | right.counters.keys()
+    return sum((left.counters.get(key, 0) - right.counters.get(key, 0)) ** 2 for key in keys)
+
+
+@SMALL_K
+@pytest.mark.parametrize("sources", [1, 2])
+def test_with_what_is_released_beside_them_neighbours_are_as_far_apart_as_the_sensitivity(k: int, sources: int) -> None:
+    """In ℓ1 and in ℓ2. n alone is released of several sources, and Σc too of one."""
+    sketches = reduced_streams(k, universe=4, longest=7)
+    pairs = [(sketches[stream], sketches[shorter]) for stream in sketches for shorter in neighbours(stream)]
+    moves = [(pair, beside_them(*pair, beside(sources))) for pair in pairs]
+    in_l1 = max(distance(*pair) + sum(map(abs, others)) for pair, others in moves)
+    in_l2 = max(squares(*pair) + sum(by * by for by in others) for pair, others in moves)
+    assert in_l1 == sensitivity(k, 1, sources) == (2 * k + 1 if sources == 1 else 2 * k)
+    assert in_l2 == squared_distance(k, 1, sources) == (k * k + k + 1 if sources == 1 else k * k + k)
+
+
+@SMALL_K
+def test_counters_rise_by_at_most_k_steps_in_all_and_fall_by_at_most_k(k: int) -> None:
+    """What `reduced_approx` rests on: either one key by up to k, or up to k keys by one each."""
+    sketches = reduced_streams(k, universe=4, longest=7)
+    for stream in sketches:
+        for shorter in neighbours(stream):
+            left, right = sketches[stream].counters, sketches[shorter].counters
+            gains = [left.get(key, 0) - right.get(key, 0) for key in left.keys() | right.keys()]
+            rising, falling = ([by for by in gains if by * sign > 0] for sign in (1, -1))
+            assert len(rising) <= 1
+            assert sum(rising) <= k
+            assert falling == [-1] * len(falling)
+            assert len(falling) <= (k - 1 if rising else k)
 
 
 @SMALL_K
@@ -137,7 +179,12 @@ def test_m_events_bring_streams_at_most_m_times_as_far_apart(k: int, m: int) -> 
     """`lem:pure-dp-user-level`: the events may be anywhere in the stream."""
     sketches = reduced_streams(k, universe=3, longest=6)
     for stream, sketch in sketches.items():
-        assert all(distance(sketch, sketches[shorter]) <= sensitivity(k, m) for shorter in shorter_by(m, stream))
+        for shorter in (sketches[each] for each in shorter_by(m, stream)):
+            for sources in (1, 2):
+                others = beside_them(sketch, shorter, beside(sources))
+                assert distance(sketch, shorter) + sum(map(abs, others)) <= sensitivity(k, m, sources)
+                squared = squares(sketch, shorter) + sum(by * by for by in others)
+                assert squared <= squared_distance(k, m, sources)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 8])
@@ -146,7 +193,8 @@ def test_m_equal_events_attain_the_sensitivity(k: int, m: int) -> None:
     """Its own reduced counter rises by m·k, the others fall by m each: in this direction the paper's proof errs."""
     start = StreamSketch.empty(k).extended((key, 10) for key in LETTERS[:k])
     before, after = SummedSketch.of_stream(start), SummedSketch.of_stream(start.extended([("a", m)]))
-    assert distance(before, after) == sensitivity(k, m) == m * (2 * k - 1)
+    assert distance(before, after) == m * (2 * k - 1)
+    assert distance(before, after) + 2 * m == sensitivity(k, m, 1)
     assert {key: after.counters[key] - before.counters[key] for key in before.counters} == {
         key: m * k if key == "a" else -m for key in LETTERS[:k]
     }
