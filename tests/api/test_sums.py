@@ -94,8 +94,8 @@ def test_one_part_that_does_not_know_its_error_leaves_all_upper_ends_open(client
     [
         (["0.05"], "0.05"),
         (["0.05", "0.05"], "0.0975"),
-        (["0.05"] * 30, "0.785361236"),
-        (["0.0017"] * 30, "0.049763637"),
+        (["0.05"] * 30, "0.785361237"),
+        (["0.0017"] * 30, "0.04976257"),
     ],
 )
 def test_all_parts_hold_together_with_the_product_of_their_probabilities(
