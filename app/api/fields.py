@@ -15,6 +15,7 @@ from app.core.sketches.stream import MAX_K
 from app.core.sketches.universe import MAX_SIZE
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,99}$"
+SNAPSHOT_ID = r"^[0-9a-f]{32}$"
 
 if TYPE_CHECKING:
     MechanismName = str  # a type checker knows no literals that are found at run time
