@@ -150,7 +150,7 @@ def test_a_snapshot_gives_what_its_plan_said(client: TestClient) -> None:
     question = {"epsilon": "0.5", "delta": "1e-6", "beta": "0.01"}
     asked = question | {"expected_events": 6500}
     offer = client.post("/v1/sketches/views/plan", json=asked).json()["mechanisms"][0]
-    snapshot = release(client, **question).json()  # type: ignore[arg-type]
+    snapshot = release(client, **question).json()
     names = ("mechanism", "theorem", "parameters")
     assert {name: snapshot[name] for name in names} == {name: offer[name] for name in names}
     planned, bound = offer["error_bound"], snapshot["error_bound"]
