@@ -60,7 +60,7 @@ def _selection(keys: Named, top: Top = None, min_count: MinCount = None, order: 
 
 Wanted = Annotated[Selection, Depends(_selection)]
 
-_TERMS = {"epsilon": "0.5", "delta": "1e-6", "beta": "0.05"}
+_TERMS = {"epsilon": "0.5", "delta": "5e-7", "beta": "0.05"}
 _WHAT_IF = {**_TERMS, "expected_events": 100_000}
 _VALIDATOR = headers_documented({"ETag": "For If-None-Match: a stored release never changes"})
 _MARKED = {
@@ -97,7 +97,7 @@ _RELEASED: Responses = {
 @router.post(
     "/v1/plan",
     tags=["snapshots"],
-    openapi_extra=example({"k": 1024, "unit": "event", **_WHAT_IF}),
+    openapi_extra=example({"k": 16_384, "unit": "event", **_WHAT_IF}),
     responses=responses(InvalidNumber, NoMechanism, UnknownSketch, IncompatibleSketches),
 )
 def plan(body: AnyPlanIn, app: AppContext, caller: Reader) -> PlanOut:
