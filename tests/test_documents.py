@@ -100,7 +100,7 @@ def test_every_command_of_the_readme_works(database_url: str, tmp_path: Path) ->
     ran = _run("README.md", database_url, tmp_path)
     assert ran.refused == ["budget-exhausted"]
     assert '{"accepted":1502}' in ran.lines
-    assert "key,count,low,high" in ran.lines
+    assert "key,count,low,high,share" in ran.lines
     assert "/secret-offer" not in ran.printed
 
 
@@ -141,7 +141,7 @@ def test_every_format_is_counted_and_what_is_sent_again_is_counted_once(sqlite_u
 def test_people_are_counted_and_a_closed_sketch_takes_no_more(sqlite_url: str, tmp_path: Path) -> None:
     ran = _run("docs/people.md", sqlite_url, tmp_path)
     assert ran.refused == ["closed"]
-    assert '"event_threshold":92,"user_threshold":813,"turns_at":40' in ran.printed
+    assert '"event_threshold":90,"user_threshold":420,"turns_at":22' in ran.printed
     assert "2 people" in ran.printed
     database = Database(sqlite_url)
     counted = [books.counters(database, name) for name in ("visits", "readers")]
@@ -154,7 +154,7 @@ def test_every_command_on_mechanisms_works(sqlite_url: str, tmp_path: Path) -> N
     ran = _run("docs/mechanisms.md", sqlite_url, tmp_path)
     assert ran.refused == ["no-mechanism"]
     released = [re.findall(r'"mechanism":"([a-z-]+)"', line) for line in ran.lines if '"histogram":' in line]
-    assert [named[0] for named in released if named] == ["reduced-pure", "reduced-approx", "reduced-approx"]
+    assert [named[0] for named in released if named] == ["pmg-gaussian", "reduced-pure", "reduced-approx", "reduced-approx"]
     assert '"sketches":["north","south"],"mode":"summed"' in ran.printed
     assert '"unit":"event","beta":"0.049375"' in ran.printed
     assert '"ledgers":["north","south"]' in ran.printed

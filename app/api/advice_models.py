@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, StrictBool
 
 from app.api.fields import Beta, Days, EventsPerDay, MaxContributions, ReleaseNumber, SmallestCount, UnitIn
 from app.api.inputs import Input, TotalIn
@@ -49,7 +49,9 @@ class AdviceIn(Input):
         f"ε = {_USUAL['epsilon']}, δ = {_USUAL['delta']} if you name none",
     )
     beta: Beta = Decimal("0.05")
-    total: bool = Field(False, description="Releases also give the number of events, or people, for a small share")
+    total: StrictBool = Field(
+        False, description="Releases also give the number of events, or people, for a small share"
+    )
 
     def wish(self) -> Wish:
         """What is asked for, as use cases know it."""

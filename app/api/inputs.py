@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 
 from app.api.fields import (
     NAME,
@@ -173,7 +173,7 @@ class TermsIn(Input):
     )
     delta: Delta
     beta: Beta = Decimal("0.05")
-    total: bool = Field(
+    total: StrictBool = Field(
         False, description="Also release how many events, or people, there are, for a small share of the price"
     )
     total_share: TotalShare = Decimal("0.02")

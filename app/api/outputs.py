@@ -118,8 +118,8 @@ class EntryOut(BaseModel):
     number: int = Field(description="1, 2, 3 … in this ledger", examples=[2])
     kind: str = Field(description="`open`, `budget`, `sketch`, `merge` or `release`", examples=["release"])
     created_at: datetime
-    epsilon: EpsilonOut | SkipJsonSchema[None] = Field(None, description="Absent where a release is stated in ρ")
-    rho: RhoOut | SkipJsonSchema[None] = Field(None, description="Where a release is stated in ρ")
+    epsilon: EpsilonOut | None = Field(None, description="null where a release is stated in ρ", examples=["0.5"])
+    rho: RhoOut | None = Field(None, description="Of a release that is stated in ρ; else null", examples=[None])
     delta: DeltaOut
     reason: str = Field(description="Why the budget was changed", examples=[""])
     snapshot: str | None = Field(description="Id of what was paid for", examples=["0f8fad5bd9cb469fa16570867728950e"])

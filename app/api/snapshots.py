@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from app.api.dependencies import (
     AppContext,
@@ -30,6 +31,15 @@ from app.usecases import read_snapshots
 from app.usecases.plan_release import plan_parameters, plan_sketch, plan_together
 from app.usecases.release_snapshot import release_snapshot, release_together
 from app.usecases.sum_snapshots import sum_snapshots as adding
+
+
+class _SnapshotId(StringConvertor):
+    """What an id looks like, so that a path such as /v1/snapshots/sum is not taken for one."""
+
+    regex = "[0-9a-f]{32}"
+
+
+register_url_convertor("snapshot_id", _SnapshotId())
 
 router = APIRouter()
 
@@ -217,7 +227,7 @@ def list_snapshots(
 
 
 @router.get(
-    "/v1/snapshots/{id}",
+    "/v1/snapshots/{id:snapshot_id}",
     tags=["snapshots"],
     response_model=None,
     responses=_SHOWN | responses(UnknownSnapshot, NotAcceptable, Overloaded),

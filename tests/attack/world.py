@@ -22,6 +22,7 @@ _SKETCHES: dict[str, dict[str, Any]] = {
     "few": {"max_contributions": 2},
     "known": {"universe": {"values": ["a", "b", "c"]}},
     "digits": {"universe": {"range": [0, 9]}},
+    "other": {},
 }
 
 
@@ -47,7 +48,8 @@ class World:
         for mode in ("compact", "summed"):
             names.append(f"{prefix}-{mode}")
             _accepted(merge(client, names[-1], names[0], mode=mode))
-        released = [_accepted(release(client, name))["id"] for name in (names[0], *names[-2:])]
+        other = f"{prefix}-other"
+        released = [_accepted(release(client, name))["id"] for name in (names[0], *names[-2:], other)]
         keys = [_accepted(client.post("/v1/keys", json={"name": "spare", "scopes": ["read"]}))["id"] for _ in range(3)]
         return cls(names, [ledger, f"{ledger}-bound", *names[1:4]], released, keys, prefix)
 
@@ -75,6 +77,10 @@ class World:
             body = {name: value for name, value in body.items() if name != "ledger"}
         if isinstance(body.get("sources"), list) and body["sources"]:
             body = body | {"sources": [self.sketches[number % len(self.sketches)]]}
+        if isinstance(body.get("sketches"), list):
+            body = body | {"sketches": [f"{self.prefix}-events", f"{self.prefix}-other"]}
+        if isinstance(body.get("snapshots"), list):
+            body = body | {"snapshots": [self.snapshots[number % 3], self.snapshots[3]]}
         if body is not case.body:
             case.body = body
 

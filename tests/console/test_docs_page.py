@@ -56,7 +56,8 @@ class Docs(Watched):
     def filled_in_options(self, operation_id: str) -> set[tuple[str | None, str]]:
         """Optional parameters that do not start empty."""
         rows = self.opened(operation_id).locator("tr[data-param-name]:not(:has(.required))").all()
-        values = {(row.get_attribute("data-param-name"), row.locator("input").input_value()) for row in rows}
+        fields = [(row.get_attribute("data-param-name"), field) for row in rows for field in row.locator("input").all()]
+        values = {(name, field.input_value()) for name, field in fields}  # a list without items has no field yet
         return {(name, value) for name, value in values if value}
 
 
@@ -110,10 +111,14 @@ def test_every_operation_works_with_its_examples_as_they_stand(docs: Docs) -> No
     }
     assert sorted(docs.operation_ids()) == sorted(operations)
     complete = [name for name in docs.operation_ids() if has_examples(operations[name][1])]
+    complete.remove("sum_snapshots")  # its body names ids
     left_out = [path for name, (path, _) in operations.items() if name not in complete]
-    assert all(path.endswith("/{id}") for path in left_out)  # an id that the server makes has no example that works
+    assert all(path.endswith(("/{id}", "/sum")) for path in left_out)  # an id that the server makes has no example
 
     docs.authorize(ADMIN_KEY)
+    made = operations["create_sketch"][1]["requestBody"]["content"]["application/json"]["example"]
+    headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
+    docs.page.request.put(f"{docs.origin}/v1/sketches/app-views", data=made, headers=headers)  # the other of several
     last = ["close_sketch", "delete_sketch"]  # the others need what these end
     complete = [name for name in complete if name not in last] + last
     for name in complete:
