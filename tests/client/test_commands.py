@@ -149,6 +149,13 @@ def test_a_histogram_is_bars_with_the_cut_and_the_guarantee(discreet: Discreet, 
     assert "\x1b" not in drawn.out  # nobody watches
     assert discreet("histogram", sketch, "--top", "1").out.count("█ ") <= 1
     assert discreet("histogram", sketch, "--csv", "--min-count", "1000").out.startswith("key,count,low,high\r\n/home,")
+    by_key = discreet("histogram", sketch, "--csv", "--order", "key").out.splitlines()
+    assert [line.partition(",")[0] for line in by_key] == ["key", "/home", "/pricing"]
+    named = discreet("histogram", sketch, "/pricing", "/secret", "--json").document
+    assert [bar["key"] for bar in named["histogram"]] == ["/pricing"]
+    assert [absent["key"] for absent in named["unlisted"]] == ["/secret"]
+    assert "/secret is not reported" in discreet("histogram", sketch, "/pricing", "/secret").out
+    assert discreet("histogram", sketch, "/pricing", "--top", "1").status == 1
     picture = tmp_path / "picture.svg"
     assert discreet("histogram", sketch, "--svg", str(picture)).out == ""
     assert picture.read_text().startswith("<svg")
