@@ -145,7 +145,7 @@ def test_advice_has_defaults_and_refusals(discreet: Discreet) -> None:
 
 def test_a_snapshot_is_paid_once_and_drawn(discreet: Discreet, sketch: str, tmp_path: Path) -> None:
     _ingested(discreet, sketch, tmp_path)
-    ask = ("snapshot", sketch, "--epsilon", "0.5", "--delta", "1e-6", "--expected-events", "1501")
+    ask = ("snapshot", sketch, "--epsilon", "0.5", "--delta", "1e-6")
     first = discreet(*ask, "--idempotency-key", "monday", "--mechanism", "pmg")
     again = discreet(*ask, "--idempotency-key", "monday", "--mechanism", "pmg", "--json")
     listed = discreet("snapshots", sketch)
@@ -159,7 +159,7 @@ def test_a_snapshot_is_paid_once_and_drawn(discreet: Discreet, sketch: str, tmp_
 
 def test_a_histogram_is_bars_with_the_cut_and_the_guarantee(discreet: Discreet, sketch: str, tmp_path: Path) -> None:
     _ingested(discreet, sketch, tmp_path)
-    discreet("snapshot", sketch, "--epsilon", "0.5", "--delta", "1e-6", "--expected-events", "1501")
+    discreet("snapshot", sketch, "--epsilon", "0.5", "--delta", "1e-6")
     drawn = discreet("histogram", sketch)
     title, home, pricing, _, *words = drawn.out.splitlines()
     assert title.startswith(f"{sketch}: 2 keys, pmg, ε = 0.5, δ = 1e-6")
