@@ -57,7 +57,8 @@ def _at_once(bars: list[Bar], snapshot: Snapshot = SNAPSHOT) -> str:
     """The whole answer, written by the model that documents it."""
     summary = SnapshotSummaryOut.of(snapshot).model_dump()
     histogram = [BarOut.model_validate(bar, from_attributes=True) for bar in bars]
-    return SnapshotOut(**summary, histogram=histogram).model_dump_json()
+    without_shares = {"histogram": {"__all__": {"share"}}}  # since there is no total
+    return SnapshotOut(**summary, histogram=histogram).model_dump_json(exclude=without_shares)
 
 
 def _wanted(order: str = "count", top: int | None = None, min_count: int = 0) -> list[Bar]:

@@ -146,7 +146,7 @@ def test_advice_has_defaults_and_refusals(discreet: Discreet) -> None:
 
 def test_a_snapshot_is_paid_once_and_drawn(discreet: Discreet, sketch: str, tmp_path: Path) -> None:
     _ingested(discreet, sketch, tmp_path)
-    ask = ("snapshot", sketch, "--epsilon", "0.5", "--delta", "1e-6", "--expected-events", "1501")
+    ask = ("snapshot", sketch, "--epsilon", "0.5", "--delta", "1e-6")
     first = discreet(*ask, "--idempotency-key", "monday", "--mechanism", "pmg")
     again = discreet(*ask, "--idempotency-key", "monday", "--mechanism", "pmg", "--json")
     listed = discreet("snapshots", sketch)
@@ -160,7 +160,7 @@ def test_a_snapshot_is_paid_once_and_drawn(discreet: Discreet, sketch: str, tmp_
 
 def test_a_histogram_is_bars_with_the_cut_and_the_guarantee(discreet: Discreet, sketch: str, tmp_path: Path) -> None:
     _ingested(discreet, sketch, tmp_path)
-    discreet("snapshot", sketch, "--epsilon", "0.5", "--delta", "1e-6", "--expected-events", "1501")
+    discreet("snapshot", sketch, "--epsilon", "0.5", "--delta", "1e-6")
     drawn = discreet("histogram", sketch)
     title, home, pricing, _, *words = drawn.out.splitlines()
     assert title.startswith(f"{sketch}: 2 keys, pmg, ε = 0.5, δ = 1e-6")
@@ -175,6 +175,13 @@ def test_a_histogram_is_bars_with_the_cut_and_the_guarantee(discreet: Discreet, 
     assert "\x1b" not in drawn.out  # nobody watches
     assert discreet("histogram", sketch, "--top", "1").out.count("█ ") <= 1
     assert discreet("histogram", sketch, "--csv", "--min-count", "1000").out.startswith("key,count,low,high\r\n/home,")
+    by_key = discreet("histogram", sketch, "--csv", "--order", "key").out.splitlines()
+    assert [line.partition(",")[0] for line in by_key] == ["key", "/home", "/pricing"]
+    named = discreet("histogram", sketch, "/pricing", "/secret", "--json").document
+    assert [bar["key"] for bar in named["histogram"]] == ["/pricing"]
+    assert [absent["key"] for absent in named["unlisted"]] == ["/secret"]
+    assert "/secret is not reported" in discreet("histogram", sketch, "/pricing", "/secret").out
+    assert discreet("histogram", sketch, "/pricing", "--top", "1").status == 1
     picture = tmp_path / "picture.svg"
     assert discreet("histogram", sketch, "--svg", str(picture)).out == ""
     assert picture.read_text().startswith("<svg")

@@ -123,6 +123,18 @@ def test_many_keys_are_cut_with_a_word_on_the_rest(monkeypatch: pytest.MonkeyPat
     assert "more (" not in histogram(many, most=50)
 
 
+def test_keys_come_as_the_server_sorts_them_and_those_without_a_bar_say_what_they_are_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _terminal(monkeypatch, width=60)
+    by_key = SNAPSHOT | {"histogram": SNAPSHOT["histogram"][1::-1]}
+    assert [line.split()[0][:5] for line in histogram(by_key).splitlines()[1:3]] == ["/long", "/home"]
+    absent = [{"key": "/x\x1b", "at_most": 1155}, {"key": "y" * 100, "at_most": None}]
+    lines = histogram(by_key | {"unlisted": absent}).splitlines()[3:5]
+    assert lines[0] == "/x\ufffd is not reported: at most 1,155"
+    assert lines[1] == "y" * 43 + "… is not reported"
+
+
 def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
     _terminal(monkeypatch, tty=True)
     assert "\x1b[36m█" in histogram(SNAPSHOT)
