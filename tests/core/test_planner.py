@@ -41,6 +41,16 @@ def test_the_least_bound_comes_first_and_is_what_auto_takes(family: Family, size
     assert choose(question(family, size=size, m=m), AUTO) == found[0]
 
 
+@pytest.mark.parametrize("m", [1, 5])
+def test_reduced_counters_come_last_where_others_are_offered(m: int) -> None:
+    """Under Gaussian noise their bound of the noise is lower, but they miss up to n/(k+1) more of a stream."""
+    found = offers(question("stream", size=1000, m=m, rho="0.5"))
+    assert [offer.by.reduces for offer in found] == sorted(offer.by.reduces for offer in found)
+    assert not found[0].by.reduces
+    assert found[0].noise_bound.unlisted > min(offer.noise_bound.unlisted for offer in found)  # the test can fail
+    assert choose(question("summed", sources=3, rho="0.5"), AUTO).mechanism == "reduced-gaussian"
+
+
 @pytest.mark.parametrize("family", SKETCHES)
 def test_each_family_is_offered_what_its_neighbours_allow(family: Family) -> None:
     """Which families a mechanism covers is written down in its own tests."""

@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -195,6 +195,26 @@ def test_a_sketch_that_was_lowered_more_than_it_says_is_found_out(pairing: Pairi
         least = ErrorBound(whole.below, whole.above, -(10**6), -(10**6))
         outside += not all(within(case, released, least, offer))
     assert outside > most_failures(RUNS, BETA)
+
+
+@pytest.mark.parametrize("pairing", [pairing for pairing in PAIRINGS if pairing[0] == "summed"], ids=lambda p: p[1])
+def test_what_the_sources_of_a_sum_were_reduced_by_must_not_be_added_to_its_counts(pairing: Pairing) -> None:
+    """A source without a counter of a key took nothing from it: lower ends would lie above true counts."""
+    family, mechanism, cost = pairing
+    offer, noise, runs = choose(question(family, cost), mechanism), seeded(17), 300
+    true = {"1": 2000, "2": 500, "3": 400}
+    sketch = reduce(
+        SummedSketch.plus, (SummedSketch.of_stream(StreamSketch(K, {key: true[key]}, lowered=0)) for key in true)
+    )
+    assert sketch.reduction is not None
+    added, false, false_if_added = sketch.reduction // (K + 1), 0, 0
+    for _ in range(runs):
+        counts = run(offer, sketch, UNIVERSE, noise).histogram.counts
+        lows = {key: count - offer.noise_bound.below for key, count in counts.items()}
+        false += any(low > true.get(key, 0) for key, low in lows.items())
+        false_if_added += any(low + added > true.get(key, 0) for key, low in lows.items())
+    assert false <= most_failures(runs, BETA)
+    assert false_if_added == runs
 
 
 @EVERY_PAIRING
