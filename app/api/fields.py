@@ -74,12 +74,7 @@ Epsilon = Annotated[
 ]
 Rho = Annotated[
     Amount,
-    Field(
-        gt=0,
-        le=1000,
-        description="ρ instead of ε, where every ledger that pays is `zcdp`: Gaussian noise is then offered too",
-        examples=["0.005"],
-    ),
+    Field(gt=0, le=1000, description="ρ, a decimal string or number", examples=["0.005"]),
     _described(exclusiveMinimum=0, maximum=1000),
 ]
 TotalShare = Annotated[

@@ -165,8 +165,12 @@ TogetherMode = Annotated[
 
 
 class TermsIn(Input):
-    epsilon: Epsilon | None = None
-    rho: Rho | None = None
+    epsilon: Epsilon | None = Field(None, description="ε, a decimal string or number", examples=["0.5"])
+    rho: Rho | None = Field(
+        None,
+        description="ρ instead of ε, where every ledger that pays is `zcdp`: Gaussian noise is then offered too",
+        examples=["0.005"],
+    )
     delta: Delta
     beta: Beta = Decimal("0.05")
     total: bool = Field(

@@ -80,6 +80,7 @@ REASONS = {
     "parameters": _PUBLIC, "parameters.noise": _PUBLIC, "parameters.scale": _PUBLIC,
     "parameters.threshold": _PUBLIC, "parameters.k": _CHOSEN, "parameters.sigma": _PUBLIC,
     "parameters.lattice": _PUBLIC, "parameters.max_contributions": _CHOSEN, "parameters.universe_size": _CHOSEN,
+    "parameters.shared_sigma": _PUBLIC, "parameters.own_sigma": _PUBLIC, "parameters.sources": _CHOSEN,
     "parameters.total_noise": _PUBLIC, "parameters.total_scale": _PUBLIC, "total_within": _PUBLIC,
     "charge.rho": _REQUEST,
     "error_bound": _PUBLIC, "error_bound.below": _PUBLIC, "error_bound.above": _PUBLIC, "error_bound.reason": _FIXED,

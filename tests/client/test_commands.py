@@ -114,6 +114,7 @@ def test_a_plan_is_made_for_a_sketch_or_for_parameters(discreet: Discreet, sketc
     assert "auto would take pmg: ε = 1, δ = 1e-6." in planned.out
     ahead = discreet("plan", "--k", "1024", "--max-contributions", "5", *terms, "--json").document
     assert ahead["comparison"]
+    assert "k = 2,048 would be free" in discreet("plan", "--k", "1024", *terms).out
     for wrong in ((), (sketch, "--k", "8")):
         assert discreet("plan", *wrong, *terms).status == 2
 

@@ -128,6 +128,8 @@ def _plan_in_words(plan: dict[str, Any]) -> list[str]:
         words += wrapped(_in_rho(plan["in_rho"]))
     if plan.get("comparison"):
         words += wrapped(plan["comparison"]["words"])
+    if plan.get("larger_k"):
+        words += wrapped(plan["larger_k"])
     return [
         table(headings, [_offer_cells(offer) for offer in plan["mechanisms"]], empty="No mechanism fits."),
         "",
