@@ -18,6 +18,7 @@ from app.client.terminal.tables import table
 
 SNAPSHOT: dict[str, Any] = {
     "sketch": "views",
+    "sketches": ["views"],
     "created_at": "2026-11-16T10:00:00Z",
     "mechanism": "pmg",
     "epsilon": "0.5",
