@@ -72,7 +72,7 @@ def _insert(url: str) -> float:
         delta="1e-6",
         beta="0.05",
         parameters={"noise": "discrete-laplace", "threshold": 40, "k": _K},
-        error_bound=ErrorBound(noise_low=54, noise_high=22, sketch_low=1),
+        error_bound=ErrorBound(below=22, above=21, sketch=1, unlisted=54),
         charged=[],
         remaining=[],
     )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from benchmarks.accuracy import number, table
+from benchmarks.markdown import number, table
 
 NOT_INSTALLED = "not installed"
 
@@ -65,6 +65,7 @@ class Part:
     blocks: list[str] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     curves: list[Curve] = field(default_factory=list)
+    picture: str = ""  # a plot of its own, as SVG
 
     def __post_init__(self) -> None:
         print(f"## {self.title}\n", flush=True)
