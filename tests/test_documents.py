@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from app.api.advice_models import AdviceIn
 from app.api.decoding.items import MAX_COUNT, MAX_KEY_BYTES
 from app.cli import main
+from app.core.advice import advise
 from app.core.comparison import compare
 from app.core.ledger.accountants import ACCOUNTANTS
 from app.core.ledger.budget import Budget, Cost
@@ -35,6 +37,7 @@ pytestmark = pytest.mark.long
 _RUN_HERE = {
     "README.md",
     "docs/tutorial.md",
+    "docs/advice.md",
     "docs/sending-events.md",
     "docs/people.md",
     "docs/mechanisms.md",
@@ -114,6 +117,14 @@ def test_every_command_of_the_tutorial_works(database_url: str, tmp_path: Path) 
     assert len(re.findall(r"^/home .*1,[12]\d\d ", ran.printed, re.MULTILINE)) == 2  # of the release, and read again
     assert "secret, shown only now  dsk_" in ran.printed
     assert "/secret-offer" not in ran.printed
+
+
+@_with_curl
+def test_every_command_on_advice_works(sqlite_url: str, tmp_path: Path) -> None:
+    ran = _run("docs/advice.md", sqlite_url, tmp_path)
+    assert ran.refused == []
+    assert '"meets_smallest_count":true' in ran.printed
+    assert "So the 500 that you asked for is met." in " ".join(ran.lines)
 
 
 @_with_curl
@@ -300,6 +311,19 @@ def test_the_figures_in_the_text_are_true() -> None:
     assert fits["basic"] == 60
     told = f"{fits['zcdp']} of ε = 0.1 into ε = 6 and δ = 1e-5, where `basic` stops at sixty"
     assert told in document("docs/threat-model.md").words
+
+
+def test_the_figures_of_advice_are_true() -> None:
+    rows = re.findall(r"^\| `(everything|period)`.*", document("docs/advice.md").text, re.MULTILINE)
+    assert rows == ["everything", "period"]
+    for covers in rows:
+        body = AdviceIn.model_validate({"events_per_day": 1_000_000, "smallest_count": 500, "covers": covers})
+        setup = advise(body.wish(), Settings().max_k).setup
+        asked = setup.asked.as_strings()
+        price = f"ρ = {asked['rho']}" if "rho" in asked else f"ε = {asked['epsilon']}"
+        figures = f"{setup.smallest_likely_count:,} of {setup.need.events:,} events"
+        row = f"| {setup.accountant} | {price}, δ = {asked['delta']} | {setup.k:,} | {figures} |"
+        assert row in document("docs/advice.md").text
 
 
 def test_every_mechanism_is_explained_and_leads_to_its_proof() -> None:

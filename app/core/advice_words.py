@@ -46,7 +46,8 @@ def _listed(advice: Advice) -> Iterator[str]:
     enough = [step for step in advice.steps if step.setup.smallest_likely_count <= (wish.smallest_count or 0)]
     helps = ", or ".join(f"{step.change} = {step.to}" for step in enough)
     crowded = setup.sketch_error > setup.offer.smallest_likely_count
-    else_do = "fewer events in a sketch, or more counters" if crowded else "fewer releases, or a larger budget"
+    several = "fewer releases, or " if setup.need.releases > 1 else ""
+    else_do = "fewer events in a sketch, or more counters" if crowded else f"{several}a larger budget"
     remedy = f"With {helps} it would be." if helps else f"No single step meets it. What it needs most: {else_do}."
     yield f"The {wish.smallest_count:,} that you asked for is not met. {remedy}"
 
@@ -70,10 +71,11 @@ def _more(advice: Advice) -> Iterator[str]:
         yield advice.larger_k
     setup = advice.setup
     for step in advice.steps:
-        if step.change == "covers" and 2 * step.setup.smallest_likely_count <= setup.smallest_likely_count:
+        if step.to == "period" and 2 * step.setup.smallest_likely_count <= setup.smallest_likely_count:
             yield (
-                f"A new sketch for every {advice.wish.every} (covers = {step.to}) would list keys from "
-                f"{step.setup.smallest_likely_count:,} on, because its events share no budget with others."
+                f"A new sketch for every {advice.wish.every} (covers = {step.to}) would list keys with a count of "
+                f"{step.setup.smallest_likely_count:,} in that {advice.wish.every}, because its events share no budget "
+                "with others."
             )
 
 

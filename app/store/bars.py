@@ -4,7 +4,7 @@ A release never changes, so its rows may be read one by one, each in a transacti
 bars by key; such rows have no ranks, and are read as they are (`docs/decisions/bars-by-count.md`).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, zip_longest
 from typing import Any
@@ -38,19 +38,13 @@ class Layout:
     numbers: list[int]  # of the rows
     begins: Places  # the place of the first bar of each row
 
-    def of_key(self, place: int, key_lengths: NDArray[np.uint16]) -> tuple[int, int]:
-        """The number of the row that holds the bar at this place, and how many bytes of other keys lie before its
-        own."""
-        row = int(np.searchsorted(self.begins, place, side="right")) - 1
-        return self.numbers[row], int(key_lengths[self.begins[row] : place].sum())
-
-    def by_row(self, places: Places) -> Iterator[tuple[int, Places, list[int]]]:
-        """Each row that holds some of these places: its number, those places, and which bars of the row they are."""
-        places = np.sort(places)
-        rows = np.searchsorted(self.begins, places, side="right") - 1
-        for row in np.unique(rows):
-            inside = places[rows == row]
-            yield self.numbers[row], inside, (inside - self.begins[row]).tolist()
+    def chosen(self, places: Places) -> list[tuple[int, list[int]]]:
+        """The rows that hold some of these places: the number of each, and which of its bars they are, ascending."""
+        ascending = np.sort(places)
+        rows = np.searchsorted(self.begins, ascending, side="right") - 1
+        firsts = np.flatnonzero(np.diff(rows, prepend=-1))
+        inside = np.split(ascending - self.begins[rows], firsts[1:])
+        return [(self.numbers[row], bars.tolist()) for row, bars in zip(rows[firsts], inside, strict=False)]
 
 
 def rows(snapshot_id: str, listed: Iterable[tuple[Bar, int]]) -> Iterator[dict[str, object]]:
@@ -95,11 +89,11 @@ def outline(session: Session, snapshot_id: str) -> Outline:
     return Outline([number for number, _ in found], "key" if any(by_key for _, by_key in found) else "count")
 
 
-def figures(session: Session, snapshot_id: str) -> tuple[Figures, Layout]:
+def read_figures(session: Session, snapshot_id: str) -> tuple[Figures, Layout]:
     """The figures of all bars of the snapshot, and which row holds which; no key is read."""
     query = select(BarsRow.number, BarsRow.counts, BarsRow.key_lengths, BarsRow.key_ranks)
     numbers, counts, lengths, ranks = [], [], [], []
-    for number, its_counts, its_lengths, its_ranks in session.execute(
+    for number, its_counts, its_lengths, its_ranks in session.connection().execute(  # which takes one row at a time
         query.where(BarsRow.snapshot_id == snapshot_id).order_by(BarsRow.number)
     ):
         numbers.append(number)
@@ -122,20 +116,26 @@ def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(pieces) if pieces else np.zeros(0, np.uint16)
 
 
-def read(session: Session, snapshot_id: str, number: int, chosen: Sequence[int] | None = None) -> list[Bar]:
-    """The bars of one row of the snapshot; or those of them whose numbers in the row are chosen."""
-    query = select(BarsRow.counts, BarsRow.lows, BarsRow.highs, BarsRow.key_lengths, BarsRow.keys)
-    counts, lows, highs, lengths, keys = session.execute(query.where(_is_row(snapshot_id, number))).one()
-    wanted = range(len(lengths)) if chosen is None else chosen
-    return [
-        Bar(key, counts[at], lows[at], highs[at]) for at, key in zip(wanted, _keys(keys, lengths, wanted), strict=True)
-    ]
+def read(session: Session, snapshot_id: str, chosen: Mapping[int, Sequence[int] | None]) -> list[Bar]:
+    """The bars of some rows of the snapshot, given by their numbers, in ascending order of these; of each row those
+    whose numbers in it are chosen, or all."""
+    query = select(BarsRow.number, BarsRow.counts, BarsRow.lows, BarsRow.highs, BarsRow.key_lengths, BarsRow.keys)
+    query = query.where(BarsRow.snapshot_id == snapshot_id, BarsRow.number.in_(chosen)).order_by(BarsRow.number)
+    found = []
+    for number, counts, lows, highs, lengths, keys in session.connection().execute(query):
+        of_row = chosen[number]
+        wanted = range(len(lengths)) if of_row is None else of_row
+        decoded = _keys(keys, lengths, wanted)
+        found += [Bar(key, counts[at], lows[at], highs[at]) for at, key in zip(wanted, decoded, strict=True)]
+    return found
 
 
-def read_key(session: Session, snapshot_id: str, number: int, *, offset: int, length: int) -> str:
-    """The key of so many bytes that lies in one row of the snapshot after `offset` others."""
-    query = select(func.substr(BarsRow.keys, offset + 1, length, type_=LargeBinary))
-    return session.scalars(query.where(_is_row(snapshot_id, number))).one().decode()
+def read_key(session: Session, snapshot_id: str, place: int, figures: Figures, layout: Layout) -> str:
+    """The key of the bar at this place, without those around it."""
+    row = int(np.searchsorted(layout.begins, place, side="right")) - 1
+    before = int(figures.key_lengths[layout.begins[row] : place].sum())
+    query = select(func.substr(BarsRow.keys, before + 1, int(figures.key_lengths[place]), type_=LargeBinary))
+    return session.scalars(query.where(_is_row(snapshot_id, layout.numbers[row]))).one().decode()
 
 
 def read_hashed(session: Session, snapshot_id: str) -> Iterator[HashedBar]:

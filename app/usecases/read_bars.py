@@ -5,16 +5,19 @@ take the next one holds no connection. That is safe because a stored release nev
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from app.core.histogram import Bar
-from app.core.selection import Figures, Places, Selection
+from app.core.selection import Selection
 from app.store import bars
-from app.store.bars import Layout
 from app.usecases.context import Context
 
-_PORTION_BYTES = 4 * 1024 * 1024  # of memory, for bars that are read in another order than they are stored in
+_PORTION_BYTES = 2 * 1024 * 1024  # of memory, for bars that are read in another order than they are stored in
+_ROWS_TOGETHER = 16  # a megabyte
+_PROBES = 16  # about as many keys are read to find one by halves, each about as fast as a row of others
 _PIECE_BARS = 100
+
+_Chosen = Sequence[tuple[int, Sequence[int] | None]]  # rows by number, and which of their bars; None: all
 
 
 def read_bars(context: Context, snapshot_id: str, wanted: Selection) -> Iterator[Sequence[Bar]]:
@@ -25,50 +28,66 @@ def read_bars(context: Context, snapshot_id: str, wanted: Selection) -> Iterator
     """
     with context.database.reading() as session:
         stored = bars.outline(session, snapshot_id)
-    if stored.order == wanted.order and (wanted.is_all or (stored.order == "count" and not wanted.keys)):
-        yield from wanted.beginning(_rows(context, snapshot_id, stored.numbers))
-        return
-    with context.database.reading() as session:
-        figures, layout = bars.figures(session, snapshot_id)
     if wanted.keys:
-        places = figures.arranged(list(_named(context, snapshot_id, wanted.keys, figures, layout)), wanted.order)
+        named = sorted(_named(context, snapshot_id, wanted.keys, stored.numbers), key=lambda bar: bar.key)
+        yield named if wanted.order == "key" else sorted(named, key=lambda bar: -bar.count)
+    elif stored.order == wanted.order and (stored.order == "count" or wanted.is_all):
+        yield from wanted.beginning(_read(context, snapshot_id, _whole(stored.numbers), rows_together=1))
     else:
-        places = figures.arranged(figures.largest(wanted), wanted.order)
+        yield from _gathered(context, snapshot_id, wanted)
+
+
+def _gathered(context: Context, snapshot_id: str, wanted: Selection) -> Iterator[Sequence[Bar]]:
+    with context.database.reading() as session:
+        figures, layout = bars.read_figures(session, snapshot_id)
+    places = figures.arranged(figures.largest(wanted), wanted.order)
     portions = list(figures.portions(places, _PORTION_BYTES))
     del figures  # there may be many, and the reader slow
     for portion in portions:
-        gathered = _gather(context, snapshot_id, portion, layout)
-        yield from (gathered[begin : begin + _PIECE_BARS] for begin in range(0, len(gathered), _PIECE_BARS))
+        ascending = [bar for some in _read(context, snapshot_id, layout.chosen(portion)) for bar in some]
+        by_place = dict(zip(sorted(portion.tolist()), ascending, strict=True))
+        del ascending
+        gathered = [by_place.pop(place) for place in portion.tolist()]
+        for begin in range(0, len(gathered), _PIECE_BARS):
+            yield gathered[begin : begin + _PIECE_BARS]
+        del gathered  # before the next portion takes as much
 
 
-def _rows(context: Context, snapshot_id: str, numbers: list[int]) -> Iterator[Sequence[Bar]]:
-    for number in numbers:
+def _read(
+    context: Context, snapshot_id: str, chosen: _Chosen, *, rows_together: int = _ROWS_TOGETHER
+) -> Iterator[list[Bar]]:
+    """The chosen bars of rows that are read so many at a time."""
+    for begin in range(0, len(chosen), rows_together):
         with context.database.reading() as session:
-            piece = bars.read(session, snapshot_id, number)
-        yield piece
+            some = bars.read(session, snapshot_id, dict(chosen[begin : begin + rows_together]))
+        yield some
 
 
-def _gather(context: Context, snapshot_id: str, places: Places, layout: Layout) -> list[Bar]:
-    """The bars at these places, in their order."""
-    found: dict[int, Bar] = {}
-    for number, inside, chosen in layout.by_row(places):
-        with context.database.reading() as session:
-            found.update(zip(inside.tolist(), bars.read(session, snapshot_id, number, chosen), strict=True))
-    return [found[place] for place in places.tolist()]
+def _whole(numbers: Iterable[int]) -> _Chosen:
+    return [(number, None) for number in numbers]
 
 
-def _named(context: Context, snapshot_id: str, keys: Iterable[str], figures: Figures, layout: Layout) -> Iterator[int]:
-    """The places of those of the keys that are listed. Each is looked for by halves, so that few others are read."""
+def _named(context: Context, snapshot_id: str, keys: Set[str], numbers: list[int]) -> list[Bar]:
+    """The bars of those of the keys that are listed. Few keys among many rows are looked for by halves; else it is
+    faster to read all rows."""
+    if len(keys) * _PROBES < len(numbers):
+        return _looked_up(context, snapshot_id, keys)
+    return [bar for some in _read(context, snapshot_id, _whole(numbers)) for bar in some if bar.key in keys]
+
+
+def _looked_up(context: Context, snapshot_id: str, keys: Set[str]) -> list[Bar]:
+    with context.database.reading() as session:
+        figures, layout = bars.read_figures(session, snapshot_id)
     by_key = figures.arranged(range(len(figures.counts)), "key")
+    places = []
     for key in keys:
         with context.database.reading() as session:
 
             def key_at(place: int) -> str:
-                number, offset = layout.of_key(place, figures.key_lengths)
-                length = int(figures.key_lengths[place])
-                return bars.read_key(session, snapshot_id, number, offset=offset, length=length)
+                return bars.read_key(session, snapshot_id, place, figures, layout)
 
             at = bisect_left(by_key, key, key=key_at)
-            is_listed = at < len(by_key) and key_at(by_key[at]) == key
-        if is_listed:
-            yield int(by_key[at])
+            if at < len(by_key) and key_at(by_key[at]) == key:
+                places.append(by_key[at])
+    chosen = layout.chosen(figures.arranged(places, "key"))
+    return [bar for some in _read(context, snapshot_id, chosen) for bar in some]

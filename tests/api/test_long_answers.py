@@ -66,7 +66,7 @@ def _wanted(order: str = "count", top: int | None = None, min_count: int = 0) ->
     return kept if order == "count" else sorted(kept, key=lambda bar: bar.key)
 
 
-@pytest.mark.parametrize("portion", [4 << 20, 100_000])
+@pytest.mark.parametrize("portion", [2 << 20, 100_000])
 @pytest.mark.parametrize("snapshot", [SNAPSHOT, OLD])
 @pytest.mark.parametrize("order", ["count", "key"])
 def test_a_long_answer_has_the_bytes_of_one_that_is_written_at_once(
@@ -89,9 +89,13 @@ def test_a_long_answer_has_the_bytes_of_one_that_is_written_at_once(
     assert client.get(path, params={"min_count": 140, "order": order}).text == _at_once([], snapshot)
 
 
+@pytest.mark.parametrize("probes", [16, 0])  # all rows are read; each key is looked for
 @pytest.mark.parametrize("snapshot", [SNAPSHOT, OLD])
 @pytest.mark.parametrize("order", ["count", "key"])
-def test_named_keys_are_answered_for_alone(client: TestClient, snapshot: Snapshot, order: str) -> None:
+def test_named_keys_are_answered_for_alone(
+    client: TestClient, snapshot: Snapshot, order: str, probes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_PROBES", probes)
     named = [*BARS[::180], BARS[-1]]
     absent = [" ", *(bar.key[:-1] for bar in named), "zzz", "\U0010ffff"]
     keys = [bar.key for bar in named] + absent
@@ -104,9 +108,10 @@ def test_named_keys_are_answered_for_alone(client: TestClient, snapshot: Snapsho
 
 
 @pytest.mark.parametrize("snapshot", [SNAPSHOT, OLD])
-def test_a_named_key_is_found_without_reading_the_others(
-    client: TestClient, context: Context, snapshot: Snapshot
+def test_a_named_key_is_found_among_many_rows_without_reading_them(
+    client: TestClient, context: Context, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(reading, "_PROBES", 0)
     with _statements(context) as statements:
         found = client.get(f"/v1/snapshots/{snapshot.id}", params={"key": BARS[500].key}).json()
     assert [bar["key"] for bar in found["histogram"]] == [BARS[500].key]

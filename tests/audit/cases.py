@@ -48,6 +48,14 @@ def pmg() -> list[Case]:
         ),
         planned(
             "pmg",
+            "m = 2, S6 and one key twice",
+            neighbours.twice_in_s6(2),
+            epsilon="1",
+            delta="0.104",
+            max_contributions=2,
+        ),
+        planned(
+            "pmg",
             "m = 2, two keys, small",
             neighbours.beside_nothing(2, [(LETTERS[0], 1), (LETTERS[1], 1)]),
             epsilon="1",
@@ -56,6 +64,37 @@ def pmg() -> list[Case]:
         ),
         standard("k keys of its own", neighbours.standard_pair(2), epsilon="1", delta="0.138"),
         standard("k keys of its own", neighbours.standard_pair(4), epsilon="1", delta="0.103"),
+    ]
+
+
+def pmg_gaussian() -> list[Case]:
+    """The same states. ρ is claimed at ε = 1; where the threshold is attacked, ρ is small, so that δ is all of it."""
+    state, name = neighbours.in_state, "pmg-gaussian"
+    return [
+        planned(name, "S1, all counters lower", state("S1", 6, TALL), rho="0.5", epsilon="1", delta=NOISE_ALONE),
+        planned(name, "S2, others lower", state("S2", 3, TALL), rho="0.5", epsilon="1", delta=NOISE_ALONE),
+        planned(name, "S3, one counter higher", state("S3", 6, TALL), rho="0.5", epsilon="1", delta=NOISE_ALONE),
+        planned(name, "S5, one higher, keys swapped", state("S5", 4, TALL), rho="0.5", epsilon="1", delta=NOISE_ALONE),
+        planned(
+            name,
+            "m = 4, one key four times, tall",
+            neighbours.one_counter_higher(6, TALL, by=4),
+            rho="0.5",
+            epsilon="1",
+            delta=NOISE_ALONE,
+            max_contributions=4,
+        ),
+        planned(name, "S4, a key of its own", state("S4", 2, TALL), rho="0.02", epsilon="1", delta="0.0922"),
+        planned(name, "S6, two keys of its own", state("S6", 2, 0), rho="0.02", epsilon="1", delta="0.0922"),
+        planned(
+            name,
+            "m = 2, S6 and one key twice",
+            neighbours.twice_in_s6(2),
+            rho="0.02",
+            epsilon="1",
+            delta="0.0979",
+            max_contributions=2,
+        ),
     ]
 
 
@@ -132,4 +171,4 @@ def compact() -> list[Case]:
 
 
 def every_case() -> list[Case]:
-    return [*pmg(), *reduced(), *compact()]
+    return [*pmg(), *pmg_gaussian(), *reduced(), *compact()]

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.core.histogram import Released
 from app.core.mechanism import Calibrated
+from app.core.mechanisms import pmg
 from app.core.noise.samplers import SYSTEM_NOISE, Noise, Sampler
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
@@ -42,6 +43,48 @@ def lower_threshold(case: Case, by: int) -> Case:
     return replace(case, calibrated=replace(case.calibrated, threshold=case.calibrated.threshold - by))
 
 
+def _changed(case: Case, change: Callable[[AnySketch, Released], Released]) -> Case:
+    """What is released is changed before it leaves."""
+
+    def release_with(calibrated: Calibrated[Any]) -> Release:
+        release = case.release_with(calibrated)
+        return lambda sketch, noise: change(sketch, release(sketch, noise))
+
+    return replace(case, release_with=release_with)
+
+
+def _own_error(sketch: AnySketch, released: Released) -> tuple[int, int]:
+    """d and D = d − η."""
+    assert isinstance(sketch, StreamSketch)
+    assert sketch.lowered is not None
+    assert released.sketch_error is not None
+    return sketch.lowered, released.sketch_error
+
+
+def _own_error_as_it_is(sketch: AnySketch, released: Released) -> Released:
+    lowered, _ = _own_error(sketch, released)
+    return replace(released, sketch_error=lowered)
+
+
+def _own_error_plus_noise(sketch: AnySketch, released: Released) -> Released:
+    lowered, error = _own_error(sketch, released)
+    return replace(released, sketch_error=2 * lowered - error)
+
+
+def _threshold_for_one_event() -> Case:
+    """The noise is that for two events."""
+    case = planned(
+        "pmg",
+        "m = 2, S6 and one key twice",
+        neighbours.twice_in_s6(2),
+        epsilon="1",
+        delta="0.104",
+        max_contributions=2,
+        draws=DRAWS,
+    )
+    return replace(case, calibrated=replace(case.calibrated, threshold=pmg.calibrate(2, case.cost).threshold))
+
+
 def _without_the_shared_draw(case: Case) -> Case:
     """PMG takes η as the first of its draws; here it is zero."""
 
@@ -49,10 +92,10 @@ def _without_the_shared_draw(case: Case) -> Case:
         release = case.release_with(calibrated)
 
         def unshared(sketch: AnySketch, noise: Noise) -> Released:
-            def sample(scale: float, size: int) -> list[int]:
-                return [0, *noise.laplace(scale, size)[1:]]
+            def but_first(sampler: Sampler) -> Sampler:
+                return lambda scale, size: [0, *sampler(scale, size)[1:]]
 
-            return release(sketch, Noise(sample, noise.gaussian, noise.below))
+            return release(sketch, Noise(but_first(noise.laplace), but_first(noise.gaussian), noise.below))
 
         return unshared
 
@@ -96,6 +139,14 @@ def _pmg(state: str, k: int, height: int, delta: str) -> Case:
     return planned("pmg", state, neighbours.in_state(state, k, height), epsilon="1", delta=delta, draws=DRAWS)
 
 
+def _pmg_gaussian(pair: tuple[StreamSketch, StreamSketch], rho: str, delta: str, m: int = 1) -> Case:
+    return planned("pmg-gaussian", "stream", pair, rho=rho, epsilon="1", delta=delta, max_contributions=m, draws=DRAWS)
+
+
+def _all_lower_by_gaussian_pmg() -> Case:
+    return _pmg_gaussian(neighbours.in_state("S1", 4, TALL), "0.5", NOISE_ALONE)
+
+
 def worst_of_pmg() -> Case:
     """At δ = 0.102 the tail of S6 leaves nothing to spare."""
     return _pmg("S6", 2, 0, "0.102")
@@ -133,6 +184,12 @@ def _half_the_noise() -> list[Mistake]:
     return [
         Mistake("half the noise, pmg S1", lambda: _pmg("S1", 4, TALL, NOISE_ALONE), noise),
         Mistake("half the noise, pmg S3", lambda: _pmg("S3", 4, TALL, NOISE_ALONE), noise),
+        Mistake("half the noise, pmg-gaussian S1", _all_lower_by_gaussian_pmg, noise),
+        Mistake(
+            "half the noise, pmg-gaussian, one key four times",
+            lambda: _pmg_gaussian(neighbours.one_counter_higher(4, TALL, by=4), "0.5", NOISE_ALONE, m=4),
+            noise,
+        ),
         Mistake("half the noise, reduced-approx", lambda: _reduced_approx(_SUMMED, NOISE_ALONE), noise),
         Mistake("half the noise, reduced-pure", lambda: summed_pure(FEW), noise),
         Mistake("half the noise, reduced-gaussian", lambda: _reduced_gaussian(_SUMMED, "0.5", NOISE_ALONE), noise),
@@ -154,6 +211,11 @@ def _lower_thresholds() -> list[Mistake]:
     return [
         _two_lower("pmg", worst_of_pmg),
         Mistake("threshold one lower, pmg", lambda: lower_threshold(worst_of_pmg(), by=1)),
+        Mistake("threshold for one event, pmg of two", _threshold_for_one_event),
+        Mistake(
+            "threshold three lower, pmg-gaussian",
+            lambda: lower_threshold(_pmg_gaussian(neighbours.in_state("S6", 2, 0), "0.02", "0.0922"), by=3),
+        ),
         _two_lower("pmg standard", _standard),
         _two_lower("reduced-approx", lambda: _reduced_approx(single, "0.0189")),
         _two_lower("reduced-gaussian", lambda: _reduced_gaussian(single, "0.05", "0.101")),
@@ -190,6 +252,12 @@ MISTAKES = [
         "n and Σc are forgotten in the sensitivity, reduced-pure", lambda: _for_the_counters_alone(_reduced_pure())
     ),
     Mistake("pmg without the shared draw", lambda: _without_the_shared_draw(_pmg("S1", 4, TALL, NOISE_ALONE))),
+    Mistake("pmg-gaussian without the shared draw", lambda: _without_the_shared_draw(_all_lower_by_gaussian_pmg())),
+    Mistake("the own error as it is, pmg", lambda: _changed(_pmg("S1", 2, TALL, NOISE_ALONE), _own_error_as_it_is)),
+    Mistake(
+        "the own error plus the shared draw, pmg",
+        lambda: _changed(_pmg("S1", 2, TALL, NOISE_ALONE), _own_error_plus_noise),
+    ),
     Mistake("merged and released by pmg, keys its own", lambda: _merged_by_pmg(4, 1, 4, "1", "0.102")),
     Mistake("merged and released by pmg, half of them lower", lambda: _merged_by_pmg(6, TALL, 3, "2", NOISE_ALONE)),
 ]

@@ -74,6 +74,13 @@ def small_in_state(wanted: str, k: int) -> tuple[StreamSketch, StreamSketch]:
     raise LookupError(f"no small streams for k = {k} are in state {wanted}")
 
 
+def twice_in_s6(k: int) -> tuple[StreamSketch, StreamSketch]:
+    """Two events of a person: the second raises the key of count 1 that the first brought in. Own keys: 2 and 0."""
+    longer, shorter = in_state("S6", k, 0)
+    raised = [key for key, count in longer.counters.items() if count == 1 and key not in shorter.counters]
+    return longer.extended((key, 1) for key in raised), shorter
+
+
 def beside_nothing(k: int, events: Iterable[tuple[str, int]]) -> tuple[StreamSketch, StreamSketch]:
     return folded(k, events), StreamSketch.empty(k)
 

@@ -118,6 +118,31 @@ def test_a_plan_is_made_for_a_sketch_or_for_parameters(discreet: Discreet, sketc
         assert discreet("plan", *wrong, *terms).status == 2
 
 
+def test_advice_is_words_a_table_and_requests_that_can_be_sent(discreet: Discreet) -> None:
+    ask = ("advise", "--events-per-day", "10000", "--smallest-count", "500", "--releases", "2", "--every", "week")
+    told = discreet(*ask, "--days", "28", "--covers", "period", "--epsilon", "2", "--delta", "1e-6", "--total")
+    found = discreet(
+        *ask, "--days", "28", "--covers", "period", "--epsilon", "2", "--delta", "1e-6", "--total", "--json"
+    )
+    assert told.status == 0
+    assert " ".join(told.out.split("\n\n")[0].split()) == found.document["words"]
+    rows = [line.split()[0] for line in told.out.split("\n\n")[1].splitlines()]
+    assert rows == ["change", "recommended", *(step["change"] for step in found.document["steps"])]
+    assert f"PUT /v1/sketches/{{name}}            {json.dumps(found.document['requests']['create_sketch'])}" in told.out
+    assert json.dumps(found.document["requests"]["create_snapshot"]) in told.out
+    assert found.document["recommended"]["releases"] == 2
+    assert found.document["recommended"]["budget"] == {"epsilon": "2", "delta": "1e-6"}
+
+
+def test_advice_has_defaults_and_refusals(discreet: Discreet) -> None:
+    usual = discreet("advise", "--events-per-day", "10000", "--json").document
+    assert usual["recommended"]["releases"] == 365
+    assert discreet("advise").status == 2
+    refused = discreet("advise", "--events-per-day", "10000", "--releases", "1000", "--every", "hour")
+    assert refused.status == 1
+    assert "Release less often" in refused.err
+
+
 def test_a_snapshot_is_paid_once_and_drawn(discreet: Discreet, sketch: str, tmp_path: Path) -> None:
     _ingested(discreet, sketch, tmp_path)
     ask = ("snapshot", sketch, "--epsilon", "0.5", "--delta", "1e-6", "--expected-events", "1501")

@@ -17,7 +17,7 @@ from app.core.kernel import batch_of
 from app.core.ledger import account
 from app.core.ledger.budget import Budget, Cost
 from app.core.mechanism import FAMILIES
-from app.core.mechanisms import gshm, of_family
+from app.core.mechanisms import MECHANISMS, gshm, of_family
 from app.core.noise import samplers
 from app.core.noise.gaussians import largest_distance
 from app.core.noise.samplers import Noise, draw_ahead
@@ -52,6 +52,7 @@ _MECHANISMS = {
     for family in FAMILIES.values()
     for mechanism in of_family(family)
 }
+_IN_RHO = {mechanism.name for mechanism in MECHANISMS if mechanism.needs_rho}
 
 
 @dataclass
@@ -117,14 +118,17 @@ def _create(
     count_one(context, name, Submission(batch_of([(key, 10_000 + 1000 * at) for at, key in enumerate(_KEYS)])))
 
 
-def _create_family(context: Context, family: str) -> None:
-    _create(context, universe=_UNIVERSE)
+def _create_family(context: Context, family: str, mechanism: str = "") -> None:
+    kind = "zcdp" if mechanism in _IN_RHO else "basic"
+    _create(context, universe=_UNIVERSE, kind=kind)
     if family != "stream":
-        _create(context, "more", _UNIVERSE)
+        _create(context, "more", _UNIVERSE, kind=kind)
         merge_sketches(context, "views", ["more"], "compact" if family == "compact" else "summed")
 
 
 def _terms(mechanism: str) -> Terms:
+    if mechanism in _IN_RHO:
+        return Terms(cost=Cost.charged_in_rho(rho="0.5", delta="1e-6"), beta=Decimal("0.05"))
     delta = "0" if mechanism in ("reduced-pure", "everywhere") else "1e-6"
     return Terms(cost=Cost.charged(epsilon="1", delta=delta), beta=Decimal("0.05"))
 
@@ -157,7 +161,7 @@ def test_a_release_is_what_the_mechanism_gives_for_the_same_draws(
 ) -> None:
     """So drawing ahead leaves the law as it is: the same draws in the same order, none twice, none left out."""
     mechanism, *_ = case.split()
-    _create_family(context, _MECHANISMS[case])
+    _create_family(context, _MECHANISMS[case], mechanism)
     plain = _Numbers(first_uniform=first_uniform)
     numbers.first_uniform = first_uniform
     expected = _without_a_stock(context, mechanism, _noise(plain))
@@ -172,7 +176,7 @@ def test_all_draws_are_made_before_a_lock_is_held_and_are_those_of_an_empty_sket
     context: Context, numbers: _Numbers, case: str, first_uniform: int
 ) -> None:
     mechanism, *_ = case.split()
-    _create_family(context, _MECHANISMS[case])
+    _create_family(context, _MECHANISMS[case], mechanism)
     numbers.first_uniform = first_uniform
     _release(context, mechanism)
     assert len(numbers.within) == len(numbers.asked) + len(numbers.tossed) > 0
@@ -197,7 +201,7 @@ def test_a_sum_of_very_many_keys_makes_a_draw_for_each_before_a_lock_is_held(
     monkeypatch.setattr(samplers, "MOST_HIDDEN", len(_KEYS) - 1)
     _create_family(context, "summed")
     snapshot = _release(context, mechanism)
-    assert numbers.asked[0][1] == len(_KEYS)
+    assert [size for _, size in numbers.asked] == [1, len(_KEYS)]  # the first is for the number of events
     assert not any(numbers.within)
     assert _counts(context, snapshot) == _without_a_stock(context, mechanism, _noise(_Numbers()))
 
@@ -257,9 +261,9 @@ def test_a_sum_that_grows_after_it_was_copied_is_copied_again(context: Context, 
 
     snapshot = _release(replace(context, noise=Noise(merge_at_first, merge_at_first, numbers.below)), "reduced-approx")
     assert {paid["ledger"] for paid in snapshot.charged} == {"views", "more", "third"}
-    assert [size for _, size in numbers.asked] == [2 * _K, 3 * _K]
+    assert [size for _, size in numbers.asked] == [1, 2 * _K, 1, 3 * _K]
     assert not any(numbers.within)
-    fresh = _Numbers(next_draw=count(1000 + 2 * _K))
+    fresh = _Numbers(next_draw=count(1000 + 1 + 2 * _K))
     assert _counts(context, snapshot) == _without_a_stock(context, "reduced-approx", _noise(fresh))
 
 
@@ -275,7 +279,7 @@ def test_a_sketch_that_changes_each_time_is_given_up_with_nothing_charged(contex
 
     with pytest.raises(Overloaded):
         _release(replace(context, noise=Noise(merge_and_draw, merge_and_draw, numbers.below)), claim=_claim())
-    assert len(numbers.asked) == 3
+    assert [size for _, size in numbers.asked] == [_K + 1, 1, 2 * _K, 1, 4 * _K]  # three times, of more sources each
     assert not any(numbers.within)
     assert books.read(context.database).payments == 0
     drawn = len(numbers.given)

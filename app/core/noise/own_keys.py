@@ -107,11 +107,11 @@ def gaussian_cells(sigma: float) -> Cells:
     below, above = 8, 20  # deviations: Φ(−20) is below 1e-88
     width = _power_of_two((below + above) * sigma / _CELLS)
     first, last = -math.ceil(below * sigma / width), math.ceil(above * sigma / width)
-    ends = np.arange(first - 1, last + 1) * (width / sigma)
+    ends = np.arange(first - 1, last + 1, dtype=np.float64) * (width / sigma)
     tails = np.exp(log_phi(-np.abs(ends)))
     tails[0] = 0
     top = 2 * last
-    heights = np.arange(top, -2 * last, -1) * (width / sigma)
+    heights = np.arange(top, -2 * last, -1, dtype=np.float64) * (width / sigma)
     return Cells(width, first, np.abs(np.diff(tails)), float(tails[-1]), top, log_phi(heights))
 
 

@@ -98,9 +98,12 @@ class Laws:
 
     def _law_of_counts(self, side: Side) -> Array:
         """Summed over η: a matrix product over the last key."""
-        if not side.common:
-            return self.law(side, (), self.shared).sum(axis=0)
-        return self.law(side, side.common[:-1], self.shared).T @ self._key(side.common[-1], self.shared)
+        found: Array
+        if side.common:
+            found = self.law(side, side.common[:-1], self.shared).T @ self._key(side.common[-1], self.shared)
+        else:
+            found = self.law(side, (), self.shared).sum(axis=0)
+        return found
 
 
 def excess(epsilon: float, p: Array, q: Array) -> float:
