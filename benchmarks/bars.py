@@ -34,7 +34,7 @@ _KINDS = {
     "sets": f"People's sets of up to {SET} keys, released with gshm",
 }
 _NARROW = {1024: 0.55, 16_384: 0.75}  # of n/(k+1): the interval of a stream by Zipf's law is at most so wide
-_HEAD = ["stream", "k", "n/(k+1)", "lowered", "S", "listed", "all hold", "interval", "before", "share", "before"]
+_HEAD = ["events", "k", "n/(k+1)", "lowered", "S", "listed", "all hold", "interval", "before", "share", "before"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class _Found:
         return [
             self.stream,
             f"{self.case.sketch.k:,}",
-            f"{worst:,}",
+            number(worst),
             _lowered(self.case),
             number(self.own_error) if self.own_error >= 0 else f"{self.own_error:.0f}",
             f"{self.listed:,.0f}",
@@ -70,21 +70,20 @@ class _Found:
 
 def run(part: Part, *, quick: bool) -> None:
     """Release every sketch a thousand times, and compare all bars with the true counts."""
+    releases = _FEWER if quick else _RELEASES
     part.say(
-        f"{EVENTS:,} events, ε = 1, δ = 1e-6, β = {BETA:g}, {_FEWER if quick else _RELEASES:,} releases of each sketch. "
-        f"{MEANING} *All hold*: the releases in which the true count of every listed key lay between the ends of its "
-        "bar, and that of every other key was at most `unlisted`. (Where a probability is exactly 95 %, the number of "
-        "1,000 releases is 950 ± 7.) *Lowered*: by how much the sketch can be too low, which is private. *S*: what was "
-        "released of it, with noise (median). *Interval*: from the low to the high end of a bar that is not cut off at "
-        "1, noise included (median), also as a share of n/(k+1), and what it was in the version before, with a right "
-        "promise about n. "
-        "The noise is seeded, of the same laws as the service's; everything else is the service's own code."
+        f"{EVENTS:,} events, ε = 1, δ = 1e-6, β = {BETA:g}, {releases:,} releases of each sketch. {MEANING}\n\n"
+        "*All hold*: the releases in which the true count of every listed key lay between the ends of its bar, and "
+        "that of every other key was at most `unlisted`; where that has a probability of exactly 95 %, it is seen in "
+        "950 ± 7 of 1,000. *Lowered*: by how much the sketch can be too low, which is private; a sum does not know it. "
+        "*S*: what was released of the sketch's own error, with noise (median). *Interval*: from the low to the high "
+        "end of a bar that is not cut off at 1, noise included (median), and in the version before, with a right "
+        "promise about n. *Share*: the same in n/(k+1); of sets, n counts their elements.\n\n"
+        "Noise is from a seeded generator of the same laws as the service's; all else is the service's own code."
     )
     noise = seeded_noise(_SEED)
     found = [
-        _measured(name, case, noise, _FEWER if quick else _RELEASES)
-        for name, k, folded in inputs(_COUNTERS)
-        for case in folded.cases(k)
+        _measured(name, case, noise, releases) for name, k, folded in inputs(_COUNTERS) for case in folded.cases(k)
     ]
     for kind, words in _KINDS.items():
         rows = [each for each in found if each.case.kind == kind]
@@ -124,7 +123,7 @@ def _measured(stream: str, case: Case, noise: Noise, releases: int) -> _Found:
         listed=statistics.median(listed),
         own_error=statistics.median(own_errors),
         width=statistics.median(widths),
-        width_before=_promise_before(case).width(case.worst_error),
+        width_before=_promise_before(case).width(int(case.worst_error)),
     )
 
 

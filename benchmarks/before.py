@@ -96,9 +96,10 @@ def _cut(noisy: Mapping[str, int], threshold: int, unit: int) -> Counts:
 
 
 @lru_cache(maxsize=256)
-def calibrate_gshm(k: int, cost: Cost) -> Gshm:
-    """The lowest threshold by the exact inequality."""
-    epsilon, delta = float(cost.epsilon), float(cost.delta)
+def calibrate_gshm(k: int, cost: Cost, max_contributions: int = 1) -> Gshm:
+    """The lowest threshold by the exact inequality, at ε/m and a share of δ for each of m events."""
+    epsilon = float(cost.epsilon / max_contributions)
+    delta = float(cost.delta / _steps(cost.epsilon, max_contributions))
     sigma, tau = least_threshold(k, epsilon, delta * (1 - _LATTICE_SHARE))
     log_steps = (float(np.logaddexp(0, epsilon)) + math.log(k) - math.log(8 * delta * _LATTICE_SHARE)) / 2
     lattice = 1 << max(0, math.ceil((log_steps - math.log(sigma)) / math.log(2)))

@@ -63,9 +63,9 @@ def run(part: Part, *, quick: bool) -> None:
         "run differs a little."
     )
     part.say(_summary(single, len(repetitions)))
-    beyond = sum(errors[name].beyond_bound for errors in single.values() for name in errors)
-    releases = sum(len(errors) for errors in single.values()) * len(repetitions)
-    part.claim(Claim("largest errors beyond what was promised", 100 * beyond / releases, at_most=100 * BETA, unit="%"))
+    beyond = {name: [errors[name].beyond_bound for errors in single.values() if name in errors] for name in MEANING}
+    worst = max(100 * sum(found) / (len(found) * len(repetitions)) for found in beyond.values())
+    part.claim(Claim("largest errors beyond what was promised, worst contender", worst, at_most=100 * BETA, unit="%"))
     _show(part, "Largest error", single, lambda errors: errors.average_largest)
     _show(part, "Mean error", single, lambda errors: errors.average_mean)
     part.say("### The smallest count that is released")

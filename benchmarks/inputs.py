@@ -46,9 +46,9 @@ class Case:
     sources: int = 1
 
     @property
-    def worst_error(self) -> int:
+    def worst_error(self) -> float:
         """n/(k+1): what a sketch of so many events, or elements of sets, may miss at all."""
-        return int(self.truth.sum()) // (self.sketch.k + 1)
+        return int(self.truth.sum()) / (self.sketch.k + 1)
 
 
 def key_of(number: int) -> str:

@@ -123,9 +123,9 @@ def _processor() -> str:
     return f"{named[0]} ({platform.machine()})" if named else platform.machine()
 
 
-def versions() -> str:
+def versions(packages: Sequence[str] = _PACKAGES) -> str:
     """The versions of Python and of the packages that take part, in a sentence."""
-    found = [f"{name} {_version(name)}" for name in _PACKAGES]
+    found = [f"{name} {_version(name)}" for name in packages]
     return f"Python {platform.python_version()}; {', '.join(found)}."
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from app.core.noise.samplers import Noise
 
 _AT_ONCE = 1 << 16  # coins
+_SMALLEST = 50  # scale of Gaussian noise, in steps of its lattice
 _FARTHEST = 40  # deviations: no normal number that a generator draws lies further out
 
 
@@ -36,8 +37,11 @@ class _Seeded:
     def gaussian(self, scale: float, size: int) -> list[int]:
         """Normal draws x, rounded to j; kept with a probability in proportion to exp((x² − j²)/2·scale²).
 
-        What is kept has the density exp(−j²/2·scale²) on the whole cell of j, which is the discrete law.
+        What is kept has the density exp(−j²/2·scale²) on the whole cell of j, which is the discrete law. For fine
+        lattices: at small scales hardly anything would be kept.
         """
+        if scale < _SMALLEST:
+            raise ValueError(f"the scale must be at least {_SMALLEST}")
         kept: list[int] = []
         while len(kept) < size:
             kept += self._kept(scale, size - len(kept)).tolist()
