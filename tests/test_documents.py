@@ -153,8 +153,10 @@ def test_people_are_counted_and_a_closed_sketch_takes_no_more(sqlite_url: str, t
 def test_every_command_on_mechanisms_works(sqlite_url: str, tmp_path: Path) -> None:
     ran = _run("docs/mechanisms.md", sqlite_url, tmp_path)
     assert ran.refused == ["no-mechanism"]
-    released = [line for line in ran.lines if '"histogram":' in line]
-    assert [re.findall(r'"mechanism":"([a-z-]+)"', line)[0] for line in released] == ["reduced-pure", "reduced-approx"]
+    released = [re.findall(r'"mechanism":"([a-z-]+)"', line) for line in ran.lines if '"histogram":' in line]
+    assert [named[0] for named in released if named] == ["reduced-pure", "reduced-approx", "reduced-approx"]
+    assert '"sketches":["north","south"],"mode":"summed"' in ran.printed
+    assert '"unit":"event","beta":"0.049375"' in ran.printed
     assert '"ledgers":["north","south"]' in ran.printed
 
 

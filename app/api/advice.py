@@ -12,9 +12,9 @@ from app.usecases.give_advice import give_advice
 router = APIRouter()
 
 _EXAMPLE = {
-    "events_per_day": 1_000_000,
-    "smallest_count": 500,
-    "releases": {"number": 1, "every": "day"},
+    "events_per_day": 100_000,
+    "smallest_count": 100,
+    "releases": {"number": 2, "every": "day"},
     "days": 365,
     "covers": "period",
 }

@@ -78,6 +78,7 @@ Operator = Annotated[Principal, Depends(_unlimited)]  # admin, not limited to na
 ReaderOfName = Annotated[Principal, Depends(_with_scope("read", named=True))]
 AdminOfName = Annotated[Principal, Depends(_with_scope("admin", named=True))]
 IngesterOfName = Annotated[Principal, Depends(_with_scope("ingest", named=True))]
+Releaser = Annotated[Principal, Depends(_with_scope("release", named=False))]
 ReleaserOfName = Annotated[Principal, Depends(_with_scope("release", named=True))]
 
 

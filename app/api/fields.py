@@ -15,6 +15,7 @@ from app.core.sketches.stream import MAX_K
 from app.core.sketches.universe import MAX_SIZE
 
 NAME = r"^[a-z0-9][a-z0-9._-]{0,99}$"
+SNAPSHOT_ID = r"^[0-9a-f]{32}$"
 
 if TYPE_CHECKING:
     MechanismName = str  # a type checker knows no literals that are found at run time
@@ -73,12 +74,7 @@ Epsilon = Annotated[
 ]
 Rho = Annotated[
     Amount,
-    Field(
-        gt=0,
-        le=1000,
-        description="ρ instead of ε, where every ledger that pays is `zcdp`: Gaussian noise is then offered too",
-        examples=["0.005"],
-    ),
+    Field(gt=0, le=1000, description="ρ, a decimal string or number", examples=["0.005"]),
     _described(exclusiveMinimum=0, maximum=1000),
 ]
 TotalShare = Annotated[

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.api.fields import (
     NAME,
+    SNAPSHOT_ID,
     Beta,
     Counters,
     Delta,
@@ -152,9 +153,24 @@ class MergeIn(Input):
     )
 
 
+Together = Annotated[list[Annotated[str, Field(pattern=NAME)]], Field(min_length=2, max_length=1000)]
+TogetherMode = Annotated[
+    Literal["compact", "summed"] | None,
+    Field(
+        description="`summed` adds up reduced counters, of streams and sums; `compact` merges counters, of streams and "
+        "compact sketches. By default the one with the least error bound",
+        examples=["summed"],
+    ),
+]
+
+
 class TermsIn(Input):
-    epsilon: Epsilon | None = None
-    rho: Rho | None = None
+    epsilon: Epsilon | None = Field(None, description="ε, a decimal string or number", examples=["0.5"])
+    rho: Rho | None = Field(
+        None,
+        description="ρ instead of ε, where every ledger that pays is `zcdp`: Gaussian noise is then offered too",
+        examples=["0.005"],
+    )
     delta: Delta
     beta: Beta = Decimal("0.05")
     total: bool = Field(
@@ -182,19 +198,31 @@ class PlanIn(TermsIn):
     expected_events: ExpectedEvents = None
 
 
-class ParametersPlanIn(PlanIn):
-    k: Counters
+class AnyPlanIn(PlanIn):
+    k: Counters | None = Field(None, description="Counters, for parameters that no sketch has yet", examples=[1024])
     unit: UnitIn = "event"
     max_contributions: MaxContributions = 1
     universe_size: UniverseSize | None = Field(
         None, description="How many keys are possible, where that is known", examples=[1_000_000]
     )
+    sketches: Together | None = Field(None, description="Or several sketches that would be released together")
+    mode: TogetherMode = None
+
+    @model_validator(mode="after")
+    def _one_subject(self) -> Self:
+        if (self.k is None) == (self.sketches is None):
+            raise ValueError("give either k and what else a sketch would have, or sketches")
+        named = self.sketches is not None
+        others = self.model_fields_set & ({"unit", "max_contributions", "universe_size"} if named else {"mode"})
+        if others:
+            raise ValueError(f"{min(others)} does not go with {'sketches' if named else 'k'}")
+        return self
 
     def parameters(self) -> SketchParameters:
         """What the sketch would be made from. Of a universe only the size matters to a plan, so any universe of that
         size stands for it."""
         return SketchParameters(
-            k=self.k,
+            k=self.k or 1,
             unit=self.unit,
             max_contributions=self.max_contributions,
             universe=of_range(1, self.universe_size) if self.universe_size else None,
@@ -203,6 +231,17 @@ class ParametersPlanIn(PlanIn):
 
 class SnapshotIn(TermsIn):
     mechanism: MechanismName = Field(AUTO, description=f"`{AUTO}` takes the one with the least error bound")
+
+
+class TogetherIn(SnapshotIn):
+    sketches: Together = Field(description="Sketches to be released as one; they stay as they are")
+    mode: TogetherMode = None
+
+
+class SumIn(Input):
+    snapshots: list[Annotated[str, Field(pattern=SNAPSHOT_ID)]] = Field(
+        min_length=1, max_length=400, description="Their ids; no two may hold events of the same sketch"
+    )
 
 
 class KeyIn(Input):

@@ -36,7 +36,7 @@ def svg(snapshot: Snapshot, histogram: Sequence[Bar], order: Sorting) -> str:
     price = f"ε = {snapshot.epsilon}" if snapshot.epsilon else f"ρ = {snapshot.rho}"
     terms = f"{snapshot.mechanism}, {price}, δ = {snapshot.delta}, {moment}{_in_all(snapshot.total)}"
     drawn = [
-        _text("0", 24, snapshot.sketch, "title"),
+        _text("0", 24, snapshot.title, "title"),
         _text("0", 44, terms, "quiet"),
         _line(cut, _TOP, cut, foot, "cut"),
         *(part for at, bar in enumerate(rows) for part in _bar(bar, _TOP + at * _ROW, scale, snapshot.total)),
@@ -46,7 +46,7 @@ def svg(snapshot: Snapshot, histogram: Sequence[Bar], order: Sorting) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" role="img" '
         'aria-labelledby="histogram-title histogram-words">'
-        f'<title id="histogram-title">Private histogram of {_clean(snapshot.sketch)}</title>'
+        f'<title id="histogram-title">Private histogram of {_clean(snapshot.title)}</title>'
         f'<desc id="histogram-words">{_clean(_description(bars, order, threshold))}</desc>{_STYLE}'
         '<rect width="100%" height="100%" class="ground"/>'
         f'<svg x="2%" width="96%" height="{height}">{"".join(drawn)}</svg></svg>'

@@ -13,6 +13,7 @@ from app.api.outputs import EXAMPLE, AmountOut, DeltaOut, EpsilonOut, MechanismP
 from app.core.comparison import Comparison
 from app.core.histogram import ErrorBound, Snapshot
 from app.core.planner import AUTO, Offer
+from app.core.snapshot_sum import SnapshotSum
 from app.usecases.plan_release import Plan
 
 
@@ -65,6 +66,10 @@ class TotalOut(BaseModel):
 class OfferOut(BaseModel):
     """What one mechanism would give, from public parameters alone."""
 
+    mode: str | None = Field(
+        description="How several sketches would be taken together: `summed` or `compact`; null without several",
+        examples=[None],
+    )
     mechanism: str = Field(examples=[EXAMPLE.name])
     theorem: str = Field(description="Label in the paper", examples=[EXAMPLE.theorem])
     parameters: MechanismParametersOut
@@ -83,10 +88,14 @@ class OfferOut(BaseModel):
     )
 
     @classmethod
-    def of(cls, offer: Offer, releases_remaining: int | None, events: int | None) -> "OfferOut":
-        """The offer as it is answered, for a sketch that holds so many events, or nobody knows how many."""
+    def of(
+        cls, offer: Offer, releases_remaining: int | None, events: int | None, *, together: bool = False
+    ) -> "OfferOut":
+        """The offer as it is answered, for a sketch that holds so many events, or nobody knows how many; or for several
+        `together`."""
         sketch = None if events is None else events // (offer.question.k + 1)
         return cls(
+            mode=offer.question.family if together else None,
             mechanism=offer.mechanism,
             theorem=offer.theorem,
             parameters=MechanismParametersOut.model_validate(offer.parameters()),
@@ -135,10 +144,10 @@ class PlanOut(Sparse):
     )
 
     @classmethod
-    def of(cls, plan: Plan, events: int | None) -> "PlanOut":
-        """The plan as it is answered, for a sketch that holds so many events, or nobody knows how many."""
-        mechanisms = [OfferOut.of(*offer, events) for offer in plan.offers]
-        in_rho = OfferOut.of(plan.in_rho, None, events) if plan.in_rho else None
+    def of(cls, plan: Plan, events: int | None, *, together: bool = False) -> "PlanOut":
+        """The plan as it is answered, for a sketch, or several `together`, with so many events, or nobody knows."""
+        mechanisms = [OfferOut.of(*offer, events, together=together) for offer in plan.offers]
+        in_rho = OfferOut.of(plan.in_rho, None, events, together=together) if plan.in_rho else None
         comparison = ComparisonOut.of(plan.comparison) if plan.comparison else None
         return cls(
             recommended=mechanisms[0].mechanism,
@@ -172,7 +181,13 @@ class SnapshotSummaryOut(Sparse):
     """A release without its histogram."""
 
     id: str = Field(examples=["0f8fad5bd9cb469fa16570867728950e"])
-    sketch: str = Field(examples=["page-views"])
+    sketch: str | SkipJsonSchema[None] = Field(
+        None, description="The sketch; absent where several were released together", examples=["page-views"]
+    )
+    sketches: list[str] = Field(description="All sketches that it is of", examples=[["page-views"]])
+    mode: str | SkipJsonSchema[None] = Field(
+        None, description="How several were taken together: `summed` or `compact`", examples=["summed"]
+    )
     created_at: datetime
     mechanism: str = Field(examples=[EXAMPLE.name])
     theorem: str = Field(description="Label in the paper", examples=[EXAMPLE.theorem])
@@ -198,7 +213,38 @@ class SnapshotSummaryOut(Sparse):
     @classmethod
     def of(cls, snapshot: Snapshot) -> Self:
         """The snapshot as it is answered, without its bars."""
-        return cls.model_validate(snapshot, from_attributes=True)
+        shown = cls.model_validate(snapshot, from_attributes=True)
+        return shown.model_copy(update={"sketch": snapshot.sketches[0]}) if len(snapshot.sketches) == 1 else shown
+
+
+class SumBoundOut(BaseModel):
+    unlisted: int | None = Field(
+        description="What the true count of a key that is not listed is at most; null where a part does not know it",
+        examples=[151],
+    )
+
+
+class SumSummaryOut(Sparse):
+    """Released histograms, added up, without their bars."""
+
+    snapshots: list[str] = Field(examples=[["0f8fad5bd9cb469fa16570867728950e"]])
+    sketches: list[str] = Field(description="All sketches that they are of", examples=[["page-views"]])
+    unit: str = Field(description="`event` or `user`: what is counted", examples=["event"])
+    beta: str = Field(
+        description="All error bounds hold together with probability 1 − β, which is the product of what the parts "
+        "have. Parts that were released with a smaller β give a smaller one",
+        examples=["0.0975"],
+    )
+    error_bound: SumBoundOut
+    total: TotalOut | SkipJsonSchema[None] = Field(None, description="Where every part has one")
+    truncated: bool = Field(
+        description="Whether the smallest counts of a part were left out; the error bound covers them", examples=[False]
+    )
+
+    @classmethod
+    def of(cls, added: SnapshotSum) -> Self:
+        """The sum as it is answered, without its bars."""
+        return cls.model_validate(added, from_attributes=True)
 
 
 class UnlistedOut(BaseModel):
@@ -210,9 +256,7 @@ class UnlistedOut(BaseModel):
     )
 
 
-class SnapshotOut(SnapshotSummaryOut):
-    """A release. It is written down piece by piece (`rendering.py`); this is what comes of it."""
-
+class _HistogramOut(BaseModel):
     histogram: list[BarOut] = Field(description="The largest counts first, of equal counts the smaller key; or `order`")
     other: OtherOut | SkipJsonSchema[None] = Field(
         None, description="Where the total was released, and events are counted. In CSV it is a row without a key"
@@ -220,3 +264,11 @@ class SnapshotOut(SnapshotSummaryOut):
     unlisted: list[UnlistedOut] | SkipJsonSchema[None] = Field(
         None, description="With `key` alone: those of the named keys that are not in the histogram, in key order"
     )
+
+
+class SnapshotOut(_HistogramOut, SnapshotSummaryOut):
+    """A release. It is written down piece by piece (`rendering.py`); this is what comes of it."""
+
+
+class SumOut(_HistogramOut, SumSummaryOut):
+    """Released histograms, added up. A key that a part does not list counts as 0 there, up to what it is at most."""

@@ -14,13 +14,15 @@ from fastapi import Request, Response
 from pydantic_core import to_json
 
 from app.api.picture import MOST_BARS, svg
-from app.api.release_outputs import SnapshotSummaryOut
+from app.api.release_outputs import SnapshotSummaryOut, SumSummaryOut
 from app.core.histogram import Bar, Interval, Rest, Snapshot, TotalCount
 from app.core.selection import Selection
+from app.core.snapshot_sum import SnapshotSum
 from app.refusals import NotAcceptable
 from app.server.answers import Answer, Pieces, Readers
 from app.usecases.context import Context
 from app.usecases.read_bars import read_bars
+from app.usecases.sum_snapshots import Sum
 
 JSON = "application/json"
 TRUNCATED = "X-Histogram-Truncated"  # for those who read no JSON
@@ -33,8 +35,9 @@ _QUOTED = re.compile('[",;\t\r\n]')  # the semicolon and the tab, because spread
 Bars = Iterable[Sequence[Bar]]
 
 
-def _json(snapshot: Snapshot, wanted: Selection, bars: Bars) -> Iterator[bytes]:
-    yield SnapshotSummaryOut.of(snapshot).model_dump_json().removesuffix("}").encode() + b',"histogram":['
+def _json(snapshot: Snapshot | SnapshotSum, wanted: Selection, bars: Bars) -> Iterator[bytes]:
+    about = SnapshotSummaryOut.of(snapshot) if isinstance(snapshot, Snapshot) else SumSummaryOut.of(snapshot)
+    yield about.model_dump_json().removesuffix("}").encode() + b',"histogram":['
     separator, unlisted, total, rest = b"", set(wanted.keys), snapshot.total, Rest(snapshot.total)
     for some in bars:
         if some:
@@ -52,7 +55,7 @@ def _json(snapshot: Snapshot, wanted: Selection, bars: Bars) -> Iterator[bytes]:
     yield b"}"
 
 
-def _csv(snapshot: Snapshot, wanted: Selection, bars: Bars) -> Iterator[bytes]:
+def _csv(snapshot: Snapshot | SnapshotSum, wanted: Selection, bars: Bars) -> Iterator[bytes]:
     total, rest = snapshot.total, Rest(snapshot.total)
     yield b"key,count,low,high\r\n" if total is None else b"key,count,low,high,share\r\n"
     unlisted = set(wanted.keys)
@@ -93,16 +96,16 @@ def _svg(snapshot: Snapshot, wanted: Selection, bars: Bars) -> Iterator[bytes]:
     yield svg(snapshot, [bar for some in bars for bar in some], wanted.order).encode()
 
 
-_RENDERERS: dict[str, Callable[[Snapshot, Selection, Bars], Iterator[bytes]]] = {
+_OF_SUMS: dict[str, Callable[[Snapshot | SnapshotSum, Selection, Bars], Iterator[bytes]]] = {
     JSON: _json,
     "text/csv": _csv,
-    "image/svg+xml": _svg,
 }
+_RENDERERS: dict[str, Callable[[Snapshot, Selection, Bars], Iterator[bytes]]] = {**_OF_SUMS, "image/svg+xml": _svg}
 
 
 def rendered(context: Context, readers: Readers, snapshot: Snapshot, request: Request, wanted: Selection) -> Response:
     """The wanted bars in the form that the client accepts; 304, without reading a bar, where the client has them."""
-    media_type = _negotiated(request.headers.get("accept", "*/*"))
+    media_type = _negotiated(request, _RENDERERS)
     named = sha256(to_json(sorted(wanted.keys))).hexdigest() if wanted.keys else ""  # they may be long, in any script
     asked = f"{wanted.order}-{wanted.top}-{wanted.min_count}-{named}"
     etag = f'"{snapshot.id}-{_FORM}-{media_type.partition("/")[2]}-{asked}"'
@@ -131,10 +134,27 @@ def released(context: Context, readers: Readers, snapshot: Snapshot) -> Response
     )
 
 
+def added_up(context: Context, readers: Readers, added: Sum, request: Request, wanted: Selection) -> Response:
+    """The wanted bars of a sum in the form that the client accepts. It is added up while it is answered."""
+    media_type = _negotiated(request, _OF_SUMS)
+    headers = {"Vary": "Accept, Authorization", "Cache-Control": "no-store"}
+    if added.about.truncated:
+        headers[TRUNCATED] = "true"
+
+    def produce() -> Pieces:
+        yield from _gathered(_OF_SUMS[media_type](added.about, wanted, added.bars(context, wanted)))
+
+    return Answer(produce, readers, media_type=media_type, headers=headers)
+
+
 def _pieces(context: Context, snapshot: Snapshot, media_type: str, wanted: Selection) -> Pieces:
-    """The rendered snapshot in pieces of about 64 KiB, so that many bars do not make many small writes."""
+    yield from _gathered(_RENDERERS[media_type](snapshot, wanted, read_bars(context, snapshot.id, wanted)))
+
+
+def _gathered(written: Iterable[bytes]) -> Pieces:
+    """What was written in pieces of about 64 KiB, so that many bars do not make many small writes."""
     waiting = bytearray()
-    for some in _RENDERERS[media_type](snapshot, wanted, read_bars(context, snapshot.id, wanted)):
+    for some in written:
         waiting += some
         if len(waiting) >= _PIECE_BYTES:
             yield bytes(waiting)
@@ -143,15 +163,15 @@ def _pieces(context: Context, snapshot: Snapshot, media_type: str, wanted: Selec
         yield bytes(waiting)
 
 
-def _negotiated(accept: str) -> str:
-    """The media type that the client likes best; of equals the first of ours, so `*/*` means JSON."""
-    wanted = [_preference(part) for part in accept.split(",")]
+def _negotiated(request: Request, possible: Iterable[str]) -> str:
+    """The possible media type that the client likes best; of equals the first of ours, so `*/*` means JSON."""
+    wanted = [_preference(part) for part in request.headers.get("accept", "*/*").split(",")]
     refused = {media_range for media_range, quality in wanted if quality <= 0}
     for media_range, quality in sorted(wanted, key=lambda pair: -pair[1]):
-        for ours in _RENDERERS:
+        for ours in possible:
             if quality > 0 and ours not in refused and media_range in ("*/*", f"{ours.partition('/')[0]}/*", ours):
                 return ours
-    raise NotAcceptable(f"Accept one of {', '.join(_RENDERERS)}.")
+    raise NotAcceptable(f"Accept one of {', '.join(possible)}.")
 
 
 def _preference(part: str) -> tuple[str, float]:

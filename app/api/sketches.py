@@ -33,9 +33,9 @@ _CREATED: Responses = {
     tags=["sketches"],
     openapi_extra=example(
         {
-            "k": 1024,
+            "k": 16_384,
             "unit": "event",
-            "budget": {"epsilon": "1", "delta": "1e-5"},
+            "budget": {"epsilon": "1", "delta": "1e-6"},
             "description": "Page views of the shop",
         }
     ),

@@ -10,24 +10,26 @@ from app.api.dependencies import (
     Paging,
     Reader,
     ReaderOfName,
+    Releaser,
     ReleaserOfName,
     SketchName,
     sealed,
 )
 from app.api.errors import Responses, headers_documented, responses
-from app.api.fields import EventKey
-from app.api.inputs import ParametersPlanIn, PlanIn, SnapshotIn, example
+from app.api.fields import SNAPSHOT_ID, EventKey
+from app.api.inputs import AnyPlanIn, PlanIn, SnapshotIn, SumIn, TogetherIn, example
 from app.api.outputs import PageOut
-from app.api.release_outputs import PlanOut, SnapshotOut, SnapshotSummaryOut
-from app.api.rendering import TRUNCATED, released, rendered
-from app.core.errors import BudgetExhausted, InvalidNumber, InvalidRequest, NoMechanism
+from app.api.release_outputs import PlanOut, SnapshotOut, SnapshotSummaryOut, SumOut
+from app.api.rendering import TRUNCATED, added_up, released, rendered
+from app.core.errors import BudgetExhausted, IncompatibleSketches, InvalidNumber, InvalidRequest, NoMechanism
 from app.core.selection import Selection, Sorting
 from app.refusals import IdempotencyKeyReused, NoSnapshot, NotAcceptable, Overloaded, UnknownSketch, UnknownSnapshot
 from app.server.answers import AppReaders
 from app.server.limits import ReleaseTurn
 from app.usecases import read_snapshots
-from app.usecases.plan_release import plan_parameters, plan_sketch
-from app.usecases.release_snapshot import release_snapshot
+from app.usecases.plan_release import plan_parameters, plan_sketch, plan_together
+from app.usecases.release_snapshot import release_snapshot, release_together
+from app.usecases.sum_snapshots import sum_snapshots as adding
 
 router = APIRouter()
 
@@ -58,7 +60,7 @@ def _selection(keys: Named, top: Top = None, min_count: MinCount = None, order: 
 
 Wanted = Annotated[Selection, Depends(_selection)]
 
-_TERMS = {"epsilon": "0.5", "delta": "1e-6", "beta": "0.05"}
+_TERMS = {"epsilon": "0.5", "delta": "5e-7", "beta": "0.05"}
 _WHAT_IF = {**_TERMS, "expected_events": 100_000}
 _VALIDATOR = headers_documented({"ETag": "For If-None-Match: a stored release never changes"})
 _MARKED = {
@@ -79,6 +81,14 @@ _SHOWN: Responses = {
     },
     304: {"description": "Not modified: you have it already (If-None-Match)", "headers": _VALIDATOR},
 }
+_ADDED_UP: Responses = {
+    200: {
+        "model": SumOut,
+        "description": "As JSON or CSV, by Accept",
+        "headers": _MARKED,
+        "content": {"text/csv": _SHOWN[200]["content"]["text/csv"]},
+    }
+}
 _RELEASED: Responses = {
     201: {"model": SnapshotOut, "headers": headers_documented({"Location": "Where it can be read again"})}
 }
@@ -87,12 +97,18 @@ _RELEASED: Responses = {
 @router.post(
     "/v1/plan",
     tags=["snapshots"],
-    openapi_extra=example({"k": 1024, "unit": "event", **_WHAT_IF}),
-    responses=responses(InvalidNumber, NoMechanism),
+    openapi_extra=example({"k": 16_384, "unit": "event", **_WHAT_IF}),
+    responses=responses(InvalidNumber, NoMechanism, UnknownSketch, IncompatibleSketches),
 )
-def plan(body: ParametersPlanIn, app: AppContext, caller: Reader) -> PlanOut:
-    """What a release would give for these parameters, before a sketch exists. Needs `read`."""
-    return PlanOut.of(plan_parameters(app, body.parameters(), body.terms()), body.expected_events)
+def plan(body: AnyPlanIn, app: AppContext, caller: Reader) -> PlanOut:
+    """What a release would give for these parameters, before a sketch exists; or, with `sketches` in their place, for
+    several sketches together. Needs `read`."""
+    if body.sketches is None:
+        return PlanOut.of(plan_parameters(app, body.parameters(), body.terms()), body.expected_events)
+    for name in body.sketches:
+        caller.require_name(name)
+    planned = plan_together(app, body.sketches, body.mode, body.terms())
+    return PlanOut.of(planned, body.expected_events, together=True)
 
 
 @router.post(
@@ -136,11 +152,66 @@ def create_snapshot(
     return released(app, readers, snapshot)
 
 
+@router.post(
+    "/v1/snapshots",
+    tags=["snapshots"],
+    status_code=201,
+    response_model=None,
+    openapi_extra=example({"sketches": ["page-views", "app-views"], **_TERMS}),
+    responses=_RELEASED
+    | responses(
+        *(UnknownSketch, IncompatibleSketches, BudgetExhausted, InvalidNumber),
+        *(IdempotencyKeyReused, NoMechanism, Overloaded),
+    ),
+)
+def create_joint_snapshot(
+    body: TogetherIn,
+    app: AppContext,
+    caller: Releaser,
+    turn: ReleaseTurn,
+    readers: AppReaders,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """One private release of several sketches as one. Needs `release` for all of them.
+
+    Every ledger that pays for one of them pays once, or none does. Nothing is merged or stored but the snapshot: the
+    sketches stay as they are, and can be released again. They must fit together as for a merge. All else is as for a
+    single sketch.
+    """
+    for name in body.sketches:
+        caller.require_name(name)
+    asked = body.model_dump_json().encode()
+    claim = caller.claim("snapshot-together", "", idempotency_key, asked) if idempotency_key else None
+    snapshot = release_together(
+        app, body.sketches, body.mode, body.terms(), body.mechanism, claim, by=caller.api_key_id
+    )
+    return released(app, readers, snapshot)
+
+
+@router.post(
+    "/v1/snapshots/sum",
+    tags=["snapshots"],
+    response_model=None,
+    openapi_extra=example({"snapshots": ["0f8fad5bd9cb469fa16570867728950e", "7c9e6679f3d54b8a9d0c2f6b1e4a5d3c"]}),
+    responses=_ADDED_UP | responses(UnknownSnapshot, IncompatibleSketches, NotAcceptable, Overloaded),
+)
+def sum_snapshots(
+    body: SumIn, app: AppContext, caller: Reader, request: Request, readers: AppReaders, wanted: Wanted
+) -> Response:
+    """Released histograms, added up: the counts of a key, and the ends of its intervals. Needs `read` for all of them.
+
+    Free: it is post-processing, so nothing is charged, and nothing is stored. No event may be in two of them, so their
+    sketches must hold events of different ones. A key that a part does not list counts as 0 there, up to what that
+    part says that it is at most.
+    """
+    return added_up(app, readers, adding(app, caller, body.snapshots), request, wanted)
+
+
 @router.get("/v1/sketches/{name}/snapshots", tags=["snapshots"], responses=responses(UnknownSketch))
 def list_snapshots(
     name: SketchName, app: AppContext, caller: ReaderOfName, paging: Paging
 ) -> PageOut[SnapshotSummaryOut]:
-    """Releases of a sketch, newest first, without their histograms; of a deleted sketch too. Needs `read`."""
+    """Releases of a sketch alone, newest first, without their histograms; of a deleted sketch too. Needs `read`."""
     page = read_snapshots.list_snapshots(app, name, paging.after_number(), paging.limit)
     return PageOut(items=[SnapshotSummaryOut.of(item) for _, item in page.items], cursor=sealed(page.next))
 
@@ -152,16 +223,14 @@ def list_snapshots(
     responses=_SHOWN | responses(UnknownSnapshot, NotAcceptable, Overloaded),
 )
 def get_snapshot(
-    snapshot_id: Annotated[
-        str, Path(alias="id", pattern=r"^[0-9a-f]{32}$", description="From the answer of a release")
-    ],
+    snapshot_id: Annotated[str, Path(alias="id", pattern=SNAPSHOT_ID, description="From the answer of a release")],
     app: AppContext,
     caller: Reader,
     request: Request,
     readers: AppReaders,
     wanted: Wanted,
 ) -> Response:
-    """A stored release. Free. Needs `read`."""
+    """A stored release. Free. Needs `read` for all its sketches."""
     snapshot = read_snapshots.get_snapshot(app, caller, snapshot_id)
     return rendered(app, readers, snapshot, request, wanted)
 
@@ -180,6 +249,9 @@ def get_histogram(
     readers: AppReaders,
     wanted: Wanted,
 ) -> Response:
-    """The newest snapshot. Reading never spends: it answers 404 until something is released. Needs `read`."""
+    """The newest snapshot of the sketch alone. Reading never spends: it answers 404 until something is released.
+
+    Needs `read`.
+    """
     snapshot = read_snapshots.newest_snapshot(app, name)
     return rendered(app, readers, snapshot, request, wanted)

@@ -72,9 +72,9 @@ class BadBatch(Refusal):
 
 @dataclass(eq=False)
 class IncompatibleSketches(Refusal):
-    """A merge that no lemma covers, or that would count an event twice."""
+    """Sketches that no lemma lets be taken together, or that would count an event twice."""
 
-    title = "The sketches cannot be merged"
+    title = "The sketches do not fit together"
     field: str
     reason: str
 

@@ -158,7 +158,7 @@ class Snapshot:
     ledger."""
 
     id: str
-    sketch: str
+    sketches: Sequence[str]  # one, or several that were released together
     created_at: datetime
     mechanism: str
     theorem: str
@@ -171,8 +171,15 @@ class Snapshot:
     total: TotalCount | None = None  # where it was asked for
     guarantee: str = ""  # in words
     truncated: bool = False  # the smallest counts were left out, because the keys had too many bytes
+    mode: str | None = None  # how several sketches were taken together; None where there is one
     charged: Sequence[Mapping[str, str]]
     remaining: Sequence[Mapping[str, str]]  # right after this release
+
+    @property
+    def title(self) -> str:
+        """The names of its sketches, for people; of many only the first and how many more."""
+        named, more = self.sketches[:_NAMED_IN_TITLE], len(self.sketches) - _NAMED_IN_TITLE
+        return ", ".join(named) + (f" and {more} more" if more > 0 else "")
 
     def document(self) -> dict[str, Any]:
         """What is stored of it as one JSON value; the rest are columns (`_COLUMNS`)."""
@@ -181,14 +188,15 @@ class Snapshot:
         return others | {"error_bound": asdict(self.error_bound), "total": total}
 
     @classmethod
-    def of(cls, document: dict[str, Any], *, id: str, sketch: str, created_at: datetime) -> Self:  # noqa: A002
+    def of(cls, document: dict[str, Any], *, id: str, sketches: Sequence[str], created_at: datetime) -> Self:  # noqa: A002
         """The snapshot that was stored as this document and these columns."""
         total = document.get("total")
         measured = {
             "error_bound": ErrorBound.of(document["error_bound"]),
             "total": TotalCount(**total) if total else None,
         }
-        return cls(id=id, sketch=sketch, created_at=created_at, **(document | measured))
+        return cls(id=id, sketches=sketches, created_at=created_at, **(document | measured))
 
 
-_COLUMNS = ("id", "sketch", "created_at")
+_COLUMNS = ("id", "sketches", "created_at")
+_NAMED_IN_TITLE = 3

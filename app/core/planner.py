@@ -3,6 +3,7 @@
 What can be chosen is what lies in `mechanisms/`; which families of sketch a mechanism may release, it says itself.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -17,10 +18,24 @@ from app.core.noise.samplers import Noise, draw_ahead
 from app.core.sketches.compact import CompactSketch
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
+from app.core.sketches.summed import SummedSketch
 from app.core.sketches.universe import Universe
 from app.core.totals import Total
 
-__all__ = ["AUTO", "Family", "Offer", "Output", "Question", "at_rho", "choose", "draw_for", "offers", "run"]
+__all__ = [
+    "AUTO",
+    "Family",
+    "Offer",
+    "Output",
+    "Question",
+    "at_rho",
+    "choose",
+    "choose_among",
+    "draw_for",
+    "offers",
+    "offers_among",
+    "run",
+]
 
 AUTO = "auto"
 
@@ -86,7 +101,7 @@ def offers(question: Question) -> list[Offer]:
             reasons.append(str(reason))
     if not found:
         raise NoMechanism(" ".join(reasons))
-    return sorted(found, key=_error_at_equal_price(found, question))
+    return sorted(found, key=_error_at_equal_price(found))
 
 
 def choose(question: Question, mechanism: str) -> Offer:
@@ -102,29 +117,57 @@ def choose(question: Question, mechanism: str) -> Offer:
     )
 
 
+def offers_among(questions: Sequence[Question]) -> list[Offer]:
+    """What is offered for the same data in several families, the one with the least error bound at equal price first.
+
+    What the sketches themselves may miss is at most n/(k+1) in every family, so noise alone decides.
+    """
+    return _best_of(questions, offers)
+
+
+def choose_among(questions: Sequence[Question], mechanism: str) -> Offer:
+    """What the named mechanism offers in one of several families, or for "auto" the best of all."""
+    return _best_of(questions, lambda question: [choose(question, mechanism)])[0]
+
+
+def _best_of(questions: Sequence[Question], ask: Callable[[Question], list[Offer]]) -> list[Offer]:
+    found, reasons = list[Offer](), []
+    for question in questions:
+        try:
+            found += ask(question)
+        except NoMechanism as reason:
+            reasons.append(str(reason))
+    if not found:
+        raise NoMechanism(" ".join(reasons))
+    return sorted(found, key=_error_at_equal_price(found))
+
+
 def at_rho(question: Question, rho: Fraction) -> Question:
     """The same question at a price in ρ, rounded down."""
     units = max(1, int(rho * 10**RHO_DIGITS))
     return replace(question, cost=Cost(0, question.cost.delta_units, units))
 
 
-def _error_at_equal_price(found: list[Offer], question: Question) -> Any:
+def _error_at_equal_price(found: list[Offer]) -> Any:
     """How offers are ranked: by their error bounds, each at the price of the cheapest on the ledgers that pay.
 
     All offers at one ε, or at one ρ, cost the same where ε, or ρ, is counted. At one ε Gaussian noise costs less ρ than
     Laplace noise: ledgers that count ρ are offered each at the ρ of the cheapest, to compare them.
 
-    Reduced counters come last where others are offered: what they miss besides, up to n/(k+1), is in no bound of noise.
+    Reduced counters of one stream come last: what they miss besides, up to n/(k+1), is in no bound of noise, and others
+    are offered.
     """
 
     def error(offer: Offer) -> tuple[bool, int, int]:
         bound = offer.noise_bound
-        return offer.by.reduces, bound.unlisted, bound.below + bound.above
+        last = offer.by.reduces and offer.question.family == "stream"
+        return last, bound.unlisted, bound.below + bound.above
 
+    question = found[0].question
     if not question.paid_in_rho or question.cost.rho_units or len(found) == 1:
         return error
-    cheapest = at_rho(question, min(offer.rho for offer in found))
-    return lambda offer: error(_offer(offer.by, cheapest))
+    least = min(offer.rho for offer in found)
+    return lambda offer: error(_offer(offer.by, at_rho(offer.question, least)))
 
 
 def _offer(mechanism: Mechanism[Any], question: Question) -> Offer:
@@ -171,9 +214,18 @@ def run(offer: Offer, sketch: Sketch, universe: Universe | None, noise: Noise) -
 def draw_for(offer: Offer, universe: Universe | None, noise: Noise) -> Noise:
     """Make every draw that `run` will ask for, and return noise that gives these out, each once.
 
-    For a stream or a compact sketch. What a mechanism asks of those depends on public parameters, never on what they
-    hold: k + 1 draws, as many coins, and a few for keys that noise alone lifts. So an empty one asks for the same.
+    What a mechanism asks for depends on public parameters, never on what a sketch holds: k + 2 draws at most, or for a
+    sum one for each key that it may have; as many coins; and a few for keys that noise alone lifts. So an empty sketch
+    asks for the same. (But for a sum that may have more keys than `samplers.MOST_HIDDEN`: not for those.)
     """
-    k = offer.question.k
-    empty = StreamSketch.empty(k) if offer.question.family == "stream" else CompactSketch.empty(k)
-    return draw_ahead(noise, lambda noted: run(offer, empty, universe, noted))
+    return draw_ahead(noise, lambda noted: run(offer, _empty(offer.question), universe, noted))
+
+
+def _empty(question: Question) -> Sketch:
+    match question.family:
+        case "stream":
+            return StreamSketch.empty(question.k)
+        case "compact":
+            return CompactSketch.empty(question.k)
+        case "summed":
+            return SummedSketch.empty(question.k, question.sources)

@@ -33,6 +33,14 @@ class Selection:
         """Whether nothing is left out."""
         return self.top is None and self.min_count is None and not self.keys
 
+    def of(self, by_count: Sequence[Bar]) -> list[Bar]:
+        """The wanted bars, in the wanted order, of a histogram that is in memory, by count."""
+        if self.keys:
+            kept = [bar for bar in by_count if bar.key in self.keys]
+        else:
+            kept = [bar for piece in self.beginning([by_count]) for bar in piece]
+        return kept if self.order == "count" else sorted(kept, key=lambda bar: bar.key)
+
     def beginning(self, pieces: Iterable[Sequence[Bar]]) -> Iterator[Sequence[Bar]]:
         """The wanted bars, without regard to `keys`, of a histogram by count that is given piece by piece. After the
         last of them no further piece is taken."""

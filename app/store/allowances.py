@@ -114,7 +114,7 @@ def _put_together(session: Session, register_id: int, level: int, first: int) ->
     for _, usages in rows:
         together.learn(usages)
     session.connection().execute(delete(AllowanceRow).where(*last))
-    merged = {"sequence": max(sequence for sequence, _ in rows), "entries": together.entries()}
+    merged = {"sequence": max(sequence for sequence, _ in rows), "entries": together.usages()}
     session.connection().execute(insert(AllowanceRow), {"scope_id": register_id, "level": level + 1, **merged})
 
 

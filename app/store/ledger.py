@@ -114,22 +114,22 @@ def lock(session: Session, ledger_ids: Collection[int]) -> list[LedgerRecord]:
     return _read(session, query.with_for_update(key_share=True))
 
 
-def payers(session: Session, sketch_id: int) -> list[LedgerRecord]:
-    """The ledgers whose data the sketch holds, in the order of their ids."""
-    return _read(session, _payers(sketch_id))
+def payers(session: Session, sketch_ids: Collection[int]) -> list[LedgerRecord]:
+    """The ledgers whose data these sketches hold, each once, in the order of their ids."""
+    return _read(session, _payers(sketch_ids))
 
 
-def lock_payers(session: Session, sketch_id: int) -> list[LedgerRecord]:
-    """The same, held until the commit, in the order of `lock`. The caller holds the sketch, so no merge adds any."""
-    found = _read(session, _payers(sketch_id).with_for_update(of=LedgerRow, key_share=True))
+def lock_payers(session: Session, sketch_ids: Collection[int]) -> list[LedgerRecord]:
+    """The same, held until the commit, in the order of `lock`. The caller holds the sketches, so no merge adds any."""
+    found = _read(session, _payers(sketch_ids).with_for_update(of=LedgerRow, key_share=True))
     if not found:
         raise RuntimeError("a sketch without its ledgers cannot be released")
     return found
 
 
-def _payers(sketch_id: int) -> Select[LedgerRow]:
-    joined = select(LedgerRow).join(LineageRow, LineageRow.ledger_id == LedgerRow.id)
-    return joined.where(LineageRow.sketch_id == sketch_id).order_by(LedgerRow.id)
+def _payers(sketch_ids: Collection[int]) -> Select[LedgerRow]:
+    paying = select(LineageRow.ledger_id).where(LineageRow.sketch_id.in_(sketch_ids))
+    return select(LedgerRow).where(LedgerRow.id.in_(paying)).order_by(LedgerRow.id)
 
 
 def _read(session: Session, query: Select[LedgerRow]) -> list[LedgerRecord]:

@@ -40,10 +40,13 @@ def ledger_ids(session: Session, sketch_id: int) -> list[int]:
     return list(session.scalars(select(LineageRow.ledger_id).where(LineageRow.sketch_id == sketch_id)))
 
 
-def payer_names(session: Session, sketch_id: int) -> list[str]:
-    """The names of the ledgers whose data the sketch holds."""
-    query = select(LedgerRow.name).join(LineageRow, LineageRow.ledger_id == LedgerRow.id)
-    return list(session.scalars(query.where(LineageRow.sketch_id == sketch_id)))
+def payer_names(session: Session, sketch_ids: Collection[int]) -> dict[int, set[str]]:
+    """For each of the sketches, the names of the ledgers whose data it holds. One statement."""
+    query = select(LineageRow.sketch_id, LedgerRow.name).join(LedgerRow, LedgerRow.id == LineageRow.ledger_id)
+    found: dict[int, set[str]] = defaultdict(set)
+    for sketch_id, name in session.connection().execute(query.where(LineageRow.sketch_id.in_(sketch_ids))):
+        found[sketch_id].add(name)
+    return found
 
 
 def owed_names(session: Session, sketch_id: int) -> set[str]:

@@ -22,7 +22,7 @@ from sqlalchemy import Table as SqlTable
 
 from app.store.tables import Table
 
-APPEND_ONLY = ("ledger_entries", "snapshot_bars", "snapshots")
+APPEND_ONLY = ("ledger_entries", "snapshot_bars", "snapshot_sketches", "snapshots")
 
 Parts = dict[str, object]  # what a table has: in words, and as it is defined
 

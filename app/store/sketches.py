@@ -92,22 +92,37 @@ def page(session: Session, pattern: str, after: str, limit: int) -> list[SketchR
     return _read(session, query.order_by(SketchRow.name).limit(limit))
 
 
+def read_live(session: Session, names: Collection[str]) -> list[SketchRecord]:
+    """The sketches of these names in the order of their ids, or UnknownSketch where one is missing or was deleted."""
+    found = _read(session, _live(names))
+    _require_all(session, names, found)
+    return found
+
+
 def lock(session: Session, names: Collection[str]) -> dict[str, SketchRecord]:
     """The live sketches of these names, held still until the commit: no merge, no release, no deletion in between.
 
     In the order of their ids, so that two callers cannot wait for each other.
     """
-    query = select(SketchRow).where(SketchRow.name.in_(names), SketchRow.deleted_at.is_(None)).order_by(SketchRow.id)
-    return {sketch.name: sketch for sketch in _read(session, query.with_for_update(key_share=True))}
+    return {sketch.name: sketch for sketch in _read(session, _live(names).with_for_update(key_share=True))}
 
 
-def lock_live(session: Session, name: str) -> SketchRecord:
-    """One live sketch, held still until the commit, or UnknownSketch."""
-    held = lock(session, [name])
-    if name not in held:
-        get_live(session, name)  # says why there is none
-        raise UnknownSketch(f"There was no sketch named {name!r} a moment ago. Try again.")
-    return held[name]
+def lock_live(session: Session, names: Collection[str]) -> list[SketchRecord]:
+    """The sketches of these names in the order of their ids, held still until the commit, or UnknownSketch."""
+    held = list(lock(session, names).values())
+    _require_all(session, names, held)
+    return held
+
+
+def _live(names: Collection[str]) -> Select[SketchRow]:
+    return select(SketchRow).where(SketchRow.name.in_(names), SketchRow.deleted_at.is_(None)).order_by(SketchRow.id)
+
+
+def _require_all(session: Session, names: Collection[str], found: Collection[SketchRecord]) -> None:
+    missing = set(names) - {sketch.name for sketch in found}
+    if missing:
+        get_live(session, min(missing))  # says why there is none
+        raise UnknownSketch(f"There was no sketch named {min(missing)!r} a moment ago. Try again.")
 
 
 def _read(session: Session, query: Select[SketchRow]) -> list[SketchRecord]:
@@ -155,24 +170,27 @@ def erase(session: Session, sketch: SketchRecord, now: datetime) -> None:
     session.connection().execute(update(SketchRow).where(SketchRow.id == sketch.id).values(deleted_at=now))
 
 
-def basis(session: Session, sketch_id: int) -> SketchBasis:
-    """What releases of the sketch rest on, as it is now. Of its universe the bytes that are stored, whatever they are,
-    so that an audit notices when they were changed."""
-    query = select(SketchRow).where(SketchRow.id == sketch_id).execution_options(populate_existing=True)
-    row = session.scalars(query).one()
-    return SketchBasis(
-        sketch=row.name,
-        k=row.k,
-        unit=row.unit,
-        max_contributions=row.max_contributions,
-        enforcement=row.enforcement,
-        universe_digest=None if row.universe is None else digest(row.universe),
-        family=row.family,
-        sources=row.sources,
-        counted_by_request=row.counted_by_request,
-        ledgers_digest=digest(sorted(lineage.payer_names(session, sketch_id))),
-        origins_digest=digest(sorted(lineage.origin_names(session, [sketch_id])[sketch_id])),
-    )
+def bases(session: Session, sketch_ids: Collection[int]) -> list[SketchBasis]:
+    """What releases of these sketches rest on, as they are now, in the order of their ids. Of a universe the bytes that
+    are stored, whatever they are, so that an audit notices when they were changed."""
+    query = select(SketchRow).where(SketchRow.id.in_(sketch_ids)).order_by(SketchRow.id)
+    payers, origins = lineage.payer_names(session, sketch_ids), lineage.origin_names(session, sketch_ids)
+    return [
+        SketchBasis(
+            sketch=row.name,
+            k=row.k,
+            unit=row.unit,
+            max_contributions=row.max_contributions,
+            enforcement=row.enforcement,
+            universe_digest=None if row.universe is None else digest(row.universe),
+            family=row.family,
+            sources=row.sources,
+            counted_by_request=row.counted_by_request,
+            ledgers_digest=digest(sorted(payers[row.id])),
+            origins_digest=digest(sorted(origins[row.id])),
+        )
+        for row in session.scalars(query.execution_options(populate_existing=True))
+    ]
 
 
 class SketchOutline(NamedTuple):

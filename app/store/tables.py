@@ -195,16 +195,26 @@ class OriginRow(Table):
 
 
 class SnapshotRow(Table):
-    """One release, as it was answered."""
+    """One release, as it was answered: of one sketch, or of several together (`SnapshotSketchRow`)."""
 
     __tablename__ = "snapshots"
     __table_args__ = (Index(None, "sketch_id", "number"),)
 
     number: Mapped[int] = mapped_column(_RowNumber, primary_key=True)
     id: Mapped[str] = mapped_column(String(32), unique=True)
-    sketch_id: Mapped[int] = mapped_column(ForeignKey("sketches.id"))
+    sketch_id: Mapped[int | None] = mapped_column(ForeignKey("sketches.id"))  # null where there are several
     created_at: Mapped[datetime] = mapped_column(Utc)
     document: Mapped[dict[str, Any]] = mapped_column(JSON)  # all but the bars
+
+
+class SnapshotSketchRow(Table):
+    """One of several sketches that were released together, and what it was then. Append-only, as snapshots are."""
+
+    __tablename__ = "snapshot_sketches"
+
+    snapshot_id: Mapped[str] = mapped_column(ForeignKey("snapshots.id"), primary_key=True)
+    sketch_id: Mapped[int] = mapped_column(ForeignKey("sketches.id"), primary_key=True, autoincrement=False)
+    basis: Mapped[dict[str, Any]] = mapped_column(JSON)  # `core/ledger/basis.py`
 
 
 class BarsRow(Table):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from sqlalchemy.orm import Session
 
 from app.core.ledger.accountants import ACCOUNTANTS
-from app.core.ledger.basis import ledger_basis
+from app.core.ledger.basis import digest, ledger_basis
 from app.core.ledger.chain import ChainedEntry, Entry, replay
 from app.store import entries, ledger, migrate, schema, snapshots
 from app.store.records import LedgerRecord
@@ -26,8 +26,8 @@ def export_ledgers(context: Context) -> Iterator[str]:
     """All entries of all ledgers as JSON lines, each with its hash."""
     with _one_moment(context) as session:
         for record in ledger.read_all(session):
-            for entry, digest in entries.page(session, record.id, record.name, after=0):
-                yield json.dumps({**entry.document(), "hash": digest.hex()}, sort_keys=True)
+            for entry, hashed in entries.page(session, record.id, record.name, after=0):
+                yield json.dumps({**entry.document(), "hash": hashed.hex()}, sort_keys=True)
 
 
 def verify_ledgers(context: Context, kept: Iterable[str] = ()) -> list[str]:
@@ -109,3 +109,6 @@ def _faults_of(session: Session, snapshot_id: str, payments: list[Entry]) -> Ite
     digests = {entry.basis["snapshot_digest"] for entry in payments if entry.basis}
     if digests and digests != {snapshots.read_digest(session, snapshot_id)}:
         yield "it is not as it was released and paid for"
+    bases = {entry.basis["bases_digest"] for entry in payments if entry.basis and "together" in entry.basis}
+    if bases and bases != {digest(list(snapshots.read_bases(session, snapshot_id).values()))}:
+        yield "what its sketches were is not what the ledgers say"

@@ -73,7 +73,7 @@ def _insert(context: Context, session: Session, name: str, spec: SketchSpec) -> 
         now=now,
     )
     if created:
-        basis = sketches.basis(session, sketches.get_id(session, name))
+        (basis,) = sketches.bases(session, [sketches.get_id(session, name)])
         ledger.note(session, [paid_by.id], "sketch", asdict(basis), now)
     return created
 
@@ -128,7 +128,7 @@ def delete_sketch(context: Context, name: str, *, by: str | None = None) -> None
     """Erase the data, for the caller with the API key `by`. The ledger's history, the snapshots and the claim on the
     name stay."""
     with context.writing(by) as session:
-        held = sketches.lock_live(session, name)
+        (held,) = sketches.lock_live(session, [name])
         sketches.erase(session, held, context.now())
         _forget_people(context, session, held)
 
@@ -137,7 +137,7 @@ def close_sketch(context: Context, name: str, *, by: str | None = None) -> Sketc
     """Take no more events, for good, and forget who sent them, for the caller with the API key `by`. Closing again
     changes nothing."""
     with context.writing(by) as session:
-        close(context, session, sketches.lock_live(session, name))
+        close(context, session, *sketches.lock_live(session, [name]))
         return sketch_view(session, sketches.get(session, name))
 
 

@@ -9,26 +9,19 @@ can come in between, because the sketches are held.
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Literal
+from itertools import chain
 
 from sqlalchemy.orm import Session
 
-from app.core.errors import IncompatibleSketches, InvalidRequest
-from app.core.planner import Family
-from app.core.sketches.compact import CompactSketch
-from app.core.sketches.state import Sketch
-from app.core.sketches.stream import StreamSketch
+from app.core.errors import InvalidRequest
 from app.core.sketches.summed import SummedSketch
 from app.refusals import Closed, Conflict, UnknownSketch
 from app.store import allowances, ledger, lineage, sketches, states
 from app.store.records import SketchRecord
 from app.usecases import manage_sketches
 from app.usecases.context import Context
+from app.usecases.together import Mode, require_fitting, taken_together
 from app.usecases.views import SketchView, sketch_view
-
-Mode = Literal["compact", "summed"]
-
-_TAKEN: dict[Mode, set[Family]] = {"compact": {"stream", "compact"}, "summed": {"stream", "summed"}}
 
 
 class _MadeMeanwhile(Exception):
@@ -56,11 +49,13 @@ def _merge_all(context: Context, target: str, names: Sequence[str], mode: Mode, 
             raise UnknownSketch(f"There is no sketch named {missing[0]!r}.")
         sources = [held[name] for name in names]
         into = held.get(target) or _create_like(context, session, target, sources[0])
-        _require_mergeable(session, into, sources, mode)
+        if into.closed_at is not None:
+            raise Closed(f"The sketch {into.name!r} was closed and takes no more data.")
+        require_fitting(session, [into, *sources], mode)
         _merge(session, into, sources, mode)
         if into.register_id is not None and allowances.lock(session, into.register_id).dropped:
             manage_sketches.close(context, session, into)  # its people are forgotten, so it can take no more of them
-        basis = asdict(sketches.basis(session, into.id))
+        basis = asdict(*sketches.bases(session, [into.id]))
         ledger.note(session, lineage.ledger_ids(session, into.id), "merge", basis, context.now())
         return sketch_view(session, sketches.get(session, target))
 
@@ -88,55 +83,11 @@ def _create_like(context: Context, session: Session, name: str, source: SketchRe
     return target
 
 
-def _require_mergeable(session: Session, target: SketchRecord, sources: Sequence[SketchRecord], mode: Mode) -> None:
-    """Refuse the merge for the first source that does not fit, before any data are read."""
-    origins = lineage.origin_names(session, [target.id, *(source.id for source in sources)])
-    inside = origins[target.id]
-    for source in sources:
-        _require_alike(target, source)
-        if target.closed_at is not None:
-            raise Closed(f"The sketch {target.name!r} was closed and takes no more data.")
-        twice = inside & origins[source.id]
-        if twice:
-            raise IncompatibleSketches(
-                "sources",
-                f"{target.name!r} and {source.name!r} both hold the events of {min(twice)!r}, which would count twice.",
-            )
-        inside |= origins[source.id]
-        for sketch in (target, source):
-            if sketch.family not in _TAKEN[mode]:
-                raise IncompatibleSketches(
-                    "family", f"{sketch.name!r} is a {sketch.family} sketch and cannot take part in mode {mode!r}."
-                )
-
-
-def _require_alike(target: SketchRecord, source: SketchRecord) -> None:
-    difference = target.parameters.difference_from(source.parameters)
-    if difference:
-        raise IncompatibleSketches(
-            difference.field, f"Source {source.name!r} has {difference.words}, unlike {target.name!r}."
-        )
-    if target.register_id != source.register_id:  # in one register a person has one allowance for all of it
-        raise IncompatibleSketches(
-            "enforcement",
-            f"A person may be in {source.name!r} and in {target.name!r}, up to the limit in each. "
-            "Sketches whose people are counted can be merged if one ledger bounds them together (`contributions`).",
-        )
-
-
 def _merge(session: Session, target: SketchRecord, sources: Sequence[SketchRecord], mode: Mode) -> None:
     """Add the data of the sources to the locked target: it is loaded once, added to in memory, and saved once."""
-    merged: CompactSketch | SummedSketch
     into = states.load(session, target, for_update=True)
     added = (states.load(session, source, for_update=False) for source in sources)  # one at a time: they may be large
-    if mode == "compact":
-        merged = _compact(into)
-        for sketch in added:
-            merged = merged.merged(_compact(sketch))
-    else:
-        merged = _summed(into)
-        for sketch in added:
-            merged = merged.plus(_summed(sketch))
+    merged = taken_together(chain([into], added), mode)
     states.save(session, target, merged)
     lineage.inherit(session, target.id, [source.id for source in sources])
     sketches.note_merge(
@@ -146,23 +97,3 @@ def _merge(session: Session, target: SketchRecord, sources: Sequence[SketchRecor
         sources=merged.sources if isinstance(merged, SummedSketch) else 1,
         counted_by_request=any(sketch.counted_by_request for sketch in (target, *sources)),
     )
-
-
-def _compact(sketch: Sketch) -> CompactSketch:
-    match sketch:
-        case StreamSketch():
-            return CompactSketch.of_stream(sketch)
-        case CompactSketch():
-            return sketch
-        case SummedSketch():
-            raise RuntimeError("the state of a sketch is of another family than its row says")
-
-
-def _summed(sketch: Sketch) -> SummedSketch:
-    match sketch:
-        case StreamSketch():
-            return SummedSketch.of_stream(sketch)
-        case SummedSketch():
-            return sketch
-        case CompactSketch():
-            raise RuntimeError("the state of a sketch is of another family than its row says")

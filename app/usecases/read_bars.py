@@ -53,6 +53,13 @@ def _gathered(context: Context, snapshot_id: str, wanted: Selection) -> Iterator
         del gathered  # before the next portion takes as much
 
 
+def read_stored(context: Context, snapshot_id: str) -> Iterator[Sequence[Bar]]:
+    """All bars of a stored release, in the order in which they are stored, some rows at a time."""
+    with context.database.reading() as session:
+        stored = bars.outline(session, snapshot_id)
+    yield from _read(context, snapshot_id, _whole(stored.numbers))
+
+
 def _read(
     context: Context, snapshot_id: str, chosen: _Chosen, *, rows_together: int = _ROWS_TOGETHER
 ) -> Iterator[list[Bar]]:

@@ -11,16 +11,13 @@ from app.usecases.paging import Page, paged
 
 
 def get_snapshot(context: Context, caller: Principal, snapshot_id: str) -> Snapshot:
-    """The snapshot, unless it is of a sketch that the caller may not touch, which looks the same as none."""
+    """The snapshot, unless the caller may not touch all its sketches, which looks the same as none."""
     with context.database.reading() as session:
-        snapshot = load(session, snapshot_id)
-    if not caller.may_touch(snapshot.sketch):
-        raise _unknown(snapshot_id)
-    return snapshot
+        return load_for(session, caller, snapshot_id)
 
 
 def list_snapshots(context: Context, name: str, before: int | None, limit: int) -> Page[tuple[int, Snapshot]]:
-    """The snapshots of the sketch, deleted or not, newest first, each with its number."""
+    """The snapshots of the sketch alone, deleted or not, newest first, each with its number."""
     with context.database.reading() as session:
         found = snapshots.page(session, sketches.get_id(session, name), before, limit + 1)
         return paged(found, limit, lambda last: str(last[0]))
@@ -33,6 +30,14 @@ def newest_snapshot(context: Context, name: str) -> Snapshot:
     if newest is None:
         raise NoSnapshot(f"Release one with POST /v1/sketches/{name}/snapshots; reading never spends.")
     return newest
+
+
+def load_for(session: Session, caller: Principal, snapshot_id: str) -> Snapshot:
+    """The snapshot of this id, or UnknownSnapshot, also where the caller may not touch all its sketches."""
+    snapshot = load(session, snapshot_id)
+    if not all(map(caller.may_touch, snapshot.sketches)):
+        raise _unknown(snapshot_id)
+    return snapshot
 
 
 def load(session: Session, snapshot_id: str) -> Snapshot:

@@ -34,6 +34,19 @@ def release(
     return client.post(f"/v1/sketches/{name}/snapshots", json=body, headers=headers)
 
 
+def release_together(
+    client: httpx2.Client,
+    *names: str,
+    epsilon: str = "0.1",
+    delta: str = "1e-6",
+    key: str | None = None,
+    **more: Any,
+) -> httpx2.Response:
+    headers = {"Idempotency-Key": key} if key else {}
+    body = {"sketches": list(names), "epsilon": epsilon, "delta": delta, **more}
+    return client.post("/v1/snapshots", json=body, headers=headers)
+
+
 def merge(client: httpx2.Client, target: str, *sources: str, mode: str = "compact") -> httpx2.Response:
     return client.post(f"/v1/sketches/{target}/merges", json={"sources": list(sources), "mode": mode})
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from sqlalchemy import insert
+from sqlalchemy.orm import Session
 
 from app.core.histogram import Bar, ErrorBound, Snapshot
-from app.core.ledger.basis import snapshot_digest
+from app.core.ledger.basis import SketchBasis, snapshot_digest
 from app.store import sketches, snapshots
 from app.store.dialects import moment
 from app.store.tables import BarsRow
@@ -16,7 +17,7 @@ from app.usecases.context import Context
 NUMBER = 700
 SNAPSHOT = Snapshot(
     id="1" * 32,
-    sketch="views",
+    sketches=["views"],
     created_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
     mechanism="pmg",
     theorem="thm:final_theorem",
@@ -29,7 +30,7 @@ SNAPSHOT = Snapshot(
     charged=[{"ledger": "views", "epsilon": "0.5", "delta": "1e-6"}],
     remaining=[{"ledger": "views", "epsilon": "0.5", "delta": "9e-6"}],
 )
-OLD = replace(SNAPSHOT, id="2" * 32, sketch="old")
+OLD = replace(SNAPSHOT, id="2" * 32, sketches=["old"])
 _IN_A_ROW = 120
 _STRANGE = [
     '"',
@@ -58,14 +59,20 @@ BARS = sorted(
 def store(context: Context) -> None:
     """As a release of the sketch `views`, which is there."""
     with context.database.writing() as session:
-        snapshots.add(session, SNAPSHOT, BARS, sketches.get_id(session, "views"))
+        snapshots.add(session, SNAPSHOT, BARS, bases_of(session, "views"))
+
+
+def bases_of(session: Session, name: str) -> dict[int, SketchBasis]:
+    """What the sketch of this name is now, by its id."""
+    sketch_id = sketches.get_id(session, name)
+    return dict(zip([sketch_id], sketches.bases(session, [sketch_id]), strict=True))
 
 
 def store_by_key(context: Context, snapshot: Snapshot, bars: Sequence[Bar] = BARS) -> str:
     """As earlier versions stored a release of its sketch, which is there: by key, without ranks. Gives the digest that
     the ledger had of it."""
     with context.database.writing() as session:
-        snapshots.add(session, snapshot, [], sketches.get_id(session, snapshot.sketch))
+        snapshots.add(session, snapshot, [], bases_of(session, *snapshot.sketches))
         for number, begin in enumerate(range(0, len(bars), _IN_A_ROW)):
             piece = bars[begin : begin + _IN_A_ROW]
             encoded = [bar.key.encode() for bar in piece]
@@ -79,7 +86,7 @@ def store_by_key(context: Context, snapshot: Snapshot, bars: Sequence[Bar] = BAR
             session.execute(insert(BarsRow), row | {"snapshot_id": snapshot.id, "number": number})
     return snapshot_digest(
         snapshot=snapshot.id,
-        sketch=snapshot.sketch,
+        sketches=snapshot.sketches,
         created_at=moment(snapshot.created_at),
         document=snapshot.document(),
         bars=[(bar.key, bar.count, bar.low, bar.high) for bar in bars],

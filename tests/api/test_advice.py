@@ -8,6 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.api.calls import post_events, problem
+from tests.documents import document
 
 _WRITTEN = Path(__file__).parents[2] / "openapi" / "openapi.json"
 _DAILY = {"events_per_day": 20_000, "releases": {"number": 1, "every": "month"}, "days": 90}
@@ -19,12 +20,32 @@ def _advice(client: TestClient, **members: Any) -> dict[str, Any]:
     return dict(answer.json())
 
 
+def test_the_examples_of_the_documentation_are_what_advice_says(client: TestClient) -> None:
+    paths = json.loads(_WRITTEN.read_text())["paths"]
+
+    def example(path: str, method: str = "post") -> dict[str, Any]:
+        found: dict[str, Any] = paths[path][method]["requestBody"]["content"]["application/json"]["example"]
+        return found
+
+    requests = _advice(client, **example("/v1/advice"))["requests"]
+    made = example("/v1/sketches/{name}", "put")
+    assert made["k"] == requests["create_sketch"]["k"]
+    assert made["budget"].items() <= requests["create_sketch"]["budget"].items()
+    released = example("/v1/sketches/{name}/snapshots")
+    assert {name: released[name] for name in ("epsilon", "delta")} == {
+        name: requests["create_snapshot"][name] for name in ("epsilon", "delta")
+    }
+    tour = document("README.md").text
+    assert f'"k": {made["k"]}, "budget": {{"epsilon": "1", "delta": "1e-6"}}' in tour
+    assert f'"epsilon": "{released["epsilon"]}", "delta": "{released["delta"]}"' in tour
+
+
 def test_the_example_of_the_documentation_is_answered(client: TestClient) -> None:
     operation = json.loads(_WRITTEN.read_text())["paths"]["/v1/advice"]["post"]
     found = _advice(client, **operation["requestBody"]["content"]["application/json"]["example"])
     assert found["meets_smallest_count"] is True
-    assert found["recommended"]["releases"] == found["recommended"]["releases_that_fit"] == 1
-    assert found["most_events"] == 1_000_000
+    assert found["recommended"]["releases"] == found["recommended"]["releases_that_fit"] == 2
+    assert found["most_events"] == 100_000
     assert {step["change"] for step in found["steps"]} == {"k", "releases", "epsilon", "max_contributions", "covers"}
 
 
@@ -48,7 +69,7 @@ def test_its_requests_can_be_sent_as_they_are_and_the_budget_lasts_as_long_as_it
     assert snapshot["mechanism"] == found["recommended"]["mechanism"]
     assert snapshot["parameters"] == found["release"]["parameters"]
     assert [bar["key"] for bar in snapshot["histogram"]] == (["a"] if unit == "event" else [])
-    assert ("total" in snapshot) == total == ("total_within" in found["release"])
+    assert ("total" in snapshot) == total == (found["release"]["total_within"] is not None)
 
 
 def test_its_figures_are_those_of_a_plan(client: TestClient) -> None:

@@ -92,9 +92,9 @@ def test_a_plan_in_epsilon_says_what_the_same_price_in_rho_would_give(client: Te
 
 def test_mechanisms_are_compared_at_equal_price(client: TestClient) -> None:
     """On a ledger that counts ρ, Laplace noise on a merged sketch costs far more than Gaussian noise of the same ε."""
-    _create(client, k=2)
+    _create(client, k=1)
     merge(client, "all", "views")
-    create_sketch(client, "plain", k=2)
+    create_sketch(client, "plain", k=1)
     merge(client, "basic", "plain")
     asked = {"epsilon": "1", "delta": "1e-6"}
     assert _ask(client, "plan", "basic", **asked).json()["recommended"] == "laplace-compact"

@@ -74,7 +74,7 @@ def test_a_long_answer_has_the_bytes_of_one_that_is_written_at_once(
 ) -> None:
     monkeypatch.setattr(reading, "_PORTION_BYTES", portion)
     in_order = {} if order == "count" else {"order": order}
-    for path in (f"/v1/sketches/{snapshot.sketch}/histogram", f"/v1/snapshots/{snapshot.id}"):
+    for path in (f"/v1/sketches/{snapshot.sketches[0]}/histogram", f"/v1/snapshots/{snapshot.id}"):
         answer = client.get(path, params=in_order)
         assert answer.headers["content-type"] == "application/json"
         assert answer.text == _at_once(_wanted(order), snapshot)

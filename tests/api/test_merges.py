@@ -136,7 +136,7 @@ def test_the_first_source_that_does_not_fit_is_named_and_nothing_of_the_others_i
     assert answer.json()["detail"] == "'summed' is a summed sketch and cannot take part in mode 'compact'."
     answer = merge(client, "c", "a", "larger", "summed")
     assert (problem(answer), answer.json()["field"]) == ("incompatible-sketches", "k")
-    assert answer.json()["detail"] == "Source 'larger' has k = 9, unlike 'c'."
+    assert answer.json()["detail"] == "'larger' has k = 9, unlike 'c'."
     assert (books.counters(context.database, "c"), client.get("/v1/sketches/c").json()) == before
     assert verify_ledgers(context) == []
 

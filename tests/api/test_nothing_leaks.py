@@ -20,7 +20,7 @@ from app.core.noise.samplers import SYSTEM_NOISE
 from app.main import build_context, create_app
 from app.settings import Settings
 from app.usecases.context import Context
-from tests.api.calls import create_sketch, post_events, release
+from tests.api.calls import create_sketch, post_events, release, release_together
 from tests.conftest import ADMIN_KEY, NewDatabase
 
 _CHOSEN = "chosen by whoever created it"
@@ -80,6 +80,7 @@ REASONS = {
     "parameters": _PUBLIC, "parameters.noise": _PUBLIC, "parameters.scale": _PUBLIC,
     "parameters.threshold": _PUBLIC, "parameters.k": _CHOSEN, "parameters.sigma": _PUBLIC,
     "parameters.lattice": _PUBLIC, "parameters.max_contributions": _CHOSEN, "parameters.universe_size": _CHOSEN,
+    "parameters.shared_sigma": _PUBLIC, "parameters.own_sigma": _PUBLIC, "parameters.sources": _CHOSEN,
     "parameters.total_noise": _PUBLIC, "parameters.total_scale": _PUBLIC, "total_within": _PUBLIC,
     "charge.rho": _REQUEST,
     "error_bound": _PUBLIC, "error_bound.below": _PUBLIC, "error_bound.above": _PUBLIC, "error_bound.reason": _FIXED,
@@ -117,6 +118,7 @@ REASONS = {
     "total.unit": _CHOSEN, "histogram.share": _RELEASED, "other": _RELEASED,
     **{f"other.{part}": _RELEASED for part in ("count", "low", "high", "share")},
     "total.count": _RELEASED, "total.low": _RELEASED, "total.high": _RELEASED,
+    "mode": f"chosen by the request, or {_PUBLIC}", "snapshots": _REQUEST,
     # keys
     "scopes": _CHOSEN, "sketches": _CHOSEN, "revoked_at": _MADE, "secret": _MADE,
 }  # fmt: skip
@@ -200,6 +202,10 @@ def _conversation(client: TestClient) -> Iterator[httpx2.Response]:
     yield release(client, epsilon="0.5", key="r")
     yield release(client, epsilon="0.9")
     yield release(client, delta="0")
+    for key in ("t", "t", None):
+        yield release_together(client, "views", "other", key=key)
+    yield release_together(client, "views", "other", epsilon="5")
+    yield client.post("/v1/plan", json={"sketches": ["views", "other"], "epsilon": 1, "delta": "1e-6"})
     yield client.get("/v1/sketches/views/snapshots")
     yield client.get("/v1/sketches/views/histogram")
     yield client.get("/v1/ledgers/views")
@@ -215,6 +221,7 @@ def _heard(url: str, caplog: pytest.LogCaptureFixture, *, full: bool) -> tuple[l
     context = build_context(settings)
     with TestClient(create_app(settings, context), headers={"Authorization": f"Bearer {ADMIN_KEY}"}) as client:
         create_sketch(client, k=16)
+        create_sketch(client, "other", k=16)
         if full:
             post_events(client, [{"key": f"key-{number}", "count": 100 + number} for number in range(40)])
         caplog.clear()

@@ -147,12 +147,20 @@ def test_the_plan_of_a_sketch_is_the_same_empty_and_full_and_before_it_exists(cl
 
 def test_a_snapshot_gives_what_its_plan_said(client: TestClient) -> None:
     create_sketch(client)
-    question = {"epsilon": "0.5", "delta": "1e-6", "beta": "0.01", "expected_events": 6500}
-    offer = client.post("/v1/sketches/views/plan", json=question).json()["mechanisms"][0]
-    snapshot = release(client, **question).json()  # type: ignore[arg-type]
-    assert {name: snapshot[name] for name in ("mechanism", "theorem", "parameters", "error_bound")} == {
-        name: offer[name] for name in ("mechanism", "theorem", "parameters", "error_bound")
-    }
+    question = {"epsilon": "0.5", "delta": "1e-6", "beta": "0.01"}
+    asked = question | {"expected_events": 6500}
+    offer = client.post("/v1/sketches/views/plan", json=asked).json()["mechanisms"][0]
+    snapshot = release(client, **question).json()
+    names = ("mechanism", "theorem", "parameters")
+    assert {name: snapshot[name] for name in names} == {name: offer[name] for name in names}
+    planned, bound = offer["error_bound"], snapshot["error_bound"]
+    assert (bound["below"], bound["above"]) == (planned["below"], planned["above"])
+    assert (planned["sketch"], planned["unlisted"] - planned["sketch"]) == (100, bound["unlisted"] - bound["sketch"])
+
+
+def test_a_release_takes_no_promise_about_the_number_of_events(client: TestClient) -> None:
+    create_sketch(client)
+    assert problem(release(client, expected_events=6500)) == "invalid-request"
 
 
 def test_what_is_not_there_is_a_problem(client: TestClient) -> None:

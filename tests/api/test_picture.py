@@ -11,7 +11,7 @@ from app.core.histogram import Bar, ErrorBound, Snapshot
 _SPACE = "{http://www.w3.org/2000/svg}"
 _SNAPSHOT = Snapshot(
     id="0" * 32,
-    sketch="page-views",
+    sketches=["page-views"],
     created_at=datetime(2026, 1, 2, 3, 4, tzinfo=UTC),
     mechanism="pmg",
     theorem="thm:final_theorem",

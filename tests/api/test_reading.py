@@ -11,10 +11,10 @@ from fastapi.testclient import TestClient
 from app.core.histogram import ErrorBound
 from app.main import create_app
 from app.settings import Settings
-from app.store import sketches, snapshots
+from app.store import snapshots
 from app.usecases.context import Context
 from tests.api.calls import create_sketch, post_events, problem, release
-from tests.api.large import SNAPSHOT
+from tests.api.large import SNAPSHOT, bases_of
 from tests.conftest import ADMIN_KEY
 
 _PATH = "/v1/sketches/views/histogram"
@@ -95,7 +95,7 @@ def test_named_keys_are_at_most_a_hundred_and_keys_and_not_chosen_by_counts_too(
 def test_a_bound_that_is_not_known_is_null_and_an_empty_cell(client: TestClient, context: Context) -> None:
     snapshot = replace(SNAPSHOT, error_bound=ErrorBound(22, 24, None, None, "Of an earlier version."))
     with context.database.writing() as session:
-        snapshots.add(session, snapshot, [], sketches.get_id(session, "views"))
+        snapshots.add(session, snapshot, [], bases_of(session, "views"))
     path = f"/v1/snapshots/{snapshot.id}?key=a"
     assert client.get(path).json()["unlisted"] == [{"key": "a", "at_most": None}]
     assert client.get(path, headers={"Accept": "text/csv"}).text == "key,count,low,high\r\na,,0,\r\n"

@@ -149,20 +149,23 @@ def reduced_gaussian() -> list[Case]:
 def compact() -> list[Case]:
     """Up to k counters differ by one, in one direction."""
     merged, users, cut, one_by_one = neighbours.merged, neighbours.users, neighbours.cut_by_count, neighbours.one_by_one
-    gshm, laplace = "gshm", "laplace-compact"
+    gshm, laplace, twice = "gshm", "laplace-compact", neighbours.lowered_twice(2, TALL)
     universe = of_values(LETTERS[:2])
     return [
         planned(gshm, "merged, all counters lower", merged(2, TALL, 2), epsilon="1", delta="0.14"),
         planned(gshm, "merged, half of them lower", merged(4, TALL, 2), epsilon="1", delta="0.174"),
-        planned(gshm, "merged, all keys its own", merged(2, 1, 2), epsilon="1", delta="0.14"),
-        planned(gshm, "a user, tall", users(4, TALL), epsilon="1", delta="0.174"),
+        planned(gshm, "merged, all keys its own", merged(2, 1, 2), epsilon="1", delta="0.045"),
+        planned(gshm, "a user, tall", users(3, TALL), epsilon="1", delta="0.1"),
         planned(gshm, "a user, requests cut by count", cut(one_by_one, TALL), epsilon="1", delta="0.127"),
-        planned(gshm, "a user beside nobody", users(4, 0), epsilon="1", delta="0.174"),
+        planned(gshm, "a user beside nobody", users(4, 0), epsilon="1", delta="0.048"),
+        planned(gshm, "priced in ρ, a user, tall", users(3, TALL), epsilon="1", rho="0.5", delta=NOISE_ALONE),
+        planned(gshm, "m = 2, two events lower all", twice, epsilon="1", delta="0.14", max_contributions=2),
         planned(laplace, "merged, all counters lower", merged(2, TALL, 2), epsilon="1", delta=NOISE_ALONE),
-        planned(laplace, "merged, all keys its own", merged(3, 1, 3), epsilon="1", delta="0.0846"),
+        planned(laplace, "merged, all keys its own", merged(3, 1, 3), epsilon="1", delta="0.0640"),
         planned(laplace, "a user, tall", users(2, TALL), epsilon="1", delta=NOISE_ALONE),
         planned(laplace, "a user, requests cut by count", cut(one_by_one, TALL), epsilon="1", delta=NOISE_ALONE),
-        planned(laplace, "a user beside nobody", users(2, 0), epsilon="1", delta="0.0611"),
+        planned(laplace, "a user beside nobody", users(2, 0), epsilon="1", delta="0.0572"),
+        planned(laplace, "m = 2, two events lower all", twice, epsilon="1", delta=NOISE_ALONE, max_contributions=2),
         planned(laplace, "pure, a user, tall", users(2, TALL), epsilon="1", delta="0", universe=universe, draws=_SLOW),
         planned(
             laplace, "pure, a user beside nobody", users(2, 0), epsilon="1", delta="0", universe=universe, draws=_SLOW

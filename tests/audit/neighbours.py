@@ -122,6 +122,14 @@ def merged(k: int, height: int, differing: int) -> tuple[CompactSketch, CompactS
     return CompactSketch.of_stream(longer).merged(other), CompactSketch.of_stream(shorter).merged(other)
 
 
+def lowered_twice(k: int, height: int) -> tuple[CompactSketch, CompactSketch]:
+    """Two events more, of which each lowers all counters."""
+    shorter = folded(k, ((key, height) for key in LETTERS[:k]))
+    longer = shorter.extended([(LETTERS[k], 1), (LETTERS[k + 1], 1)])
+    empty = CompactSketch.empty(k)
+    return CompactSketch.of_stream(longer).merged(empty), CompactSketch.of_stream(shorter).merged(empty)
+
+
 def users(k: int, others: int) -> tuple[CompactSketch, CompactSketch]:
     """One user with a set of k keys, beside so many others with the same set."""
     shorter = CompactSketch.empty(k).extended_by_people([LETTERS[:k]] * others)

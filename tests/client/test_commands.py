@@ -114,6 +114,7 @@ def test_a_plan_is_made_for_a_sketch_or_for_parameters(discreet: Discreet, sketc
     assert "auto would take pmg: ε = 1, δ = 1e-6." in planned.out
     ahead = discreet("plan", "--k", "1024", "--max-contributions", "5", *terms, "--json").document
     assert ahead["comparison"]
+    assert "k = 2,048 would be free" in discreet("plan", "--k", "1024", *terms).out
     for wrong in ((), (sketch, "--k", "8")):
         assert discreet("plan", *wrong, *terms).status == 2
 
@@ -237,3 +238,28 @@ def test_the_key_is_not_in_the_help_nor_in_a_traceback(discreet: Discreet, serve
 def test_documents_are_json_whatever_the_names(discreet: Discreet, sketch: str) -> None:
     said = discreet("sketches", "create", f"{sketch}-x", "--ledger", sketch, "--description", "ünï ✓", "--json")
     assert json.loads(said.out)["description"] == "ünï ✓"
+
+
+def test_several_sketches_are_planned_and_released_together_and_snapshots_added_up(
+    discreet: Discreet, sketch: str, tmp_path: Path
+) -> None:
+    _ingested(discreet, sketch, tmp_path)
+    other = f"{sketch}-other"
+    discreet("sketches", "create", other, "--k", "64", "--epsilon", "1", "--delta", "1e-5")
+    terms = ("--epsilon", "0.1", "--delta", "1e-6")
+    k = discreet("sketches", "show", sketch, "--json").document["k"]
+    assert k == 64
+    assert "auto would take reduced-approx in mode summed: ε = 0.1" in discreet("plan", sketch, other, *terms).out
+    made = discreet("snapshot", sketch, other, "--mode", "compact", *terms)
+    assert f"{sketch}, {other}: " in made.out
+    assert f"{other} paid ε = 0.1" in made.out
+    again = ("snapshot", sketch, other, *terms, "--idempotency-key", "monday", "--json")
+    assert discreet(*again).document == discreet(*again).document
+    parts = [discreet("snapshot", name, *terms, "--json").document["id"] for name in (sketch, other)]
+    added = discreet("sum", *parts)
+    assert "the sum of 2 snapshots" in added.out
+    assert "With probability 0.9025 every true count" in " ".join(added.out.split())
+    assert discreet("sum", *parts, "--json").document["snapshots"] == parts
+    assert discreet("sum", *parts, "--csv").out.startswith("key,count,low,high")
+    for wrong in (("snapshot", sketch, "--mode", "summed", *terms), ("sum",), ("sum", *parts, "--csv", "--json")):
+        assert discreet(*wrong).status == 2

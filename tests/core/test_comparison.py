@@ -56,11 +56,11 @@ def test_the_question_may_be_of_either_unit(family: str) -> None:
 
 def test_it_may_never_turn() -> None:
     """So many counters that sets cost more noise than a thousand events of each person."""
-    found = compare(replace(_QUESTION, k=2**20, cost=Cost.charged(epsilon="10", delta="1e-6")), 5)
+    found = compare(replace(_QUESTION, k=2**22, cost=Cost.charged(epsilon="10", delta="1e-6")), 5)
     assert found is not None
     assert found.turns_at is None
-    assert _by_events(replace(_QUESTION, k=2**20, cost=found.by_users.cost), MOST_CONTRIBUTIONS) <= _by_users(
-        replace(_QUESTION, k=2**20, cost=found.by_users.cost)
+    assert _by_events(replace(_QUESTION, k=2**22, cost=found.by_users.cost), MOST_CONTRIBUTIONS) <= _by_users(
+        replace(_QUESTION, k=2**22, cost=found.by_users.cost)
     )
     assert f"It does not turn before m = {MOST_CONTRIBUTIONS}." in found.words
 

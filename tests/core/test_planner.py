@@ -148,7 +148,7 @@ def test_a_reduced_count_that_is_called_likely_is_missed_with_probability_at_mos
     assert Laplace(offer.calibrated.scale).less_than(np.array([needed]))[0] <= 0.05
 
 
-def test_groups_of_events_beat_sets_of_keys_until_about_forty() -> None:
+def test_groups_of_events_beat_sets_of_keys_until_about_twenty() -> None:
     """For m events of a person PMG grows with m; a sketch of sets does not, but starts high."""
 
     def threshold(asked: Question) -> int:
@@ -156,7 +156,9 @@ def test_groups_of_events_beat_sets_of_keys_until_about_forty() -> None:
 
     sets = threshold(question("compact", k=1024))
     assert threshold(question(k=1024, m=5)) <= 95
-    assert threshold(question(k=1024, m=30)) < sets < threshold(question(k=1024, m=50))
+    assert threshold(question(k=1024, m=5)) == 90
+    assert sets == 420
+    assert threshold(question(k=1024, m=20)) < sets < threshold(question(k=1024, m=30))
 
 
 def test_a_sum_beats_a_merge_while_streams_are_short() -> None:

@@ -222,7 +222,7 @@ def _person(rng: Random) -> bytes:
 
 
 def _known(table: kernel.Allowances) -> dict[bytes, int]:
-    return dict(struct.iter_unpack("<12sH", table.entries()))
+    return dict(struct.iter_unpack("<12sH", table.usages()))
 
 
 Case = Body | Folded | Damaged | Granted | SetsBody | FoldedCompact | DamagedCompact

@@ -51,7 +51,7 @@ def _read(session: Session, scope: int, sequence: int = 0, known: Used | None = 
     learning.learn(_packed(known or {}))
     for usages in allowances.usages_after(session, scope, sequence):
         learning.learn(usages)
-    return _unpacked(learning.entries())
+    return _unpacked(learning.usages())
 
 
 def _levels(session: Session, scope: int) -> list[int]:

@@ -19,7 +19,7 @@ from app.usecases.context import Context
 from app.usecases.ingest.submission import Submission
 from app.usecases.merge_sketches import merge_sketches
 from app.usecases.plan_release import Terms
-from app.usecases.release_snapshot import release_snapshot
+from app.usecases.release_snapshot import release_snapshot, release_together
 from tests.counting import count_one
 
 SKETCHES = [f"sketch-{number:02}" for number in range(12)]
@@ -30,6 +30,11 @@ COST = Cost.charged(epsilon="0.05", delta="1e-9")
 def _release(context: Context, choice: random.Random) -> None:
     terms = Terms(cost=COST, beta=Decimal("0.05"))
     release_snapshot(context, choice.choice(SKETCHES), terms, "auto", None)
+
+
+def _release_together(context: Context, choice: random.Random) -> None:
+    terms = Terms(cost=COST, beta=Decimal("0.05"))
+    release_together(context, choice.sample(SKETCHES, 2), "compact", terms, "auto", None)
 
 
 def _merge(context: Context, choice: random.Random) -> None:
@@ -47,7 +52,7 @@ def main(url: str, seed: str, operations: str) -> None:
     choice = random.Random(int(seed))
     outcomes: Counter[str] = Counter()
     exhausted: set[str] = set()
-    verbs: list[Callable[[Context, random.Random], None]] = [_release, _release, _merge, _post]
+    verbs: list[Callable[[Context, random.Random], None]] = [_release, _release_together, _merge, _post]
     for _ in range(int(operations)):
         verb = choice.choice(verbs)
         try:

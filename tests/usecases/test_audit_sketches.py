@@ -125,7 +125,7 @@ def test_a_digest_does_not_depend_on_how_many_bars_are_taken_at_once(monkeypatch
     bars: list[basis.HashedBar] = [(f"key {number}", number, 0, None, number) for number in range(10)]
 
     def of(bars: list[basis.HashedBar]) -> str:
-        return basis.snapshot_digest(snapshot="s", sketch="a", created_at="now", document={"x": 1}, bars=iter(bars))
+        return basis.snapshot_digest(snapshot="s", sketches=["a"], created_at="now", document={"x": 1}, bars=iter(bars))
 
     whole = of(bars)
     for together in (1, 3, 10, 11):

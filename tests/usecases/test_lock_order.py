@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Delete, Insert, Select, Update, event, select
 from app.store.database import Database
 from app.store.tables import LedgerRow, SketchRow
 from app.usecases.context import Context
-from tests.api.calls import create_sketch, merge, post_events, release
+from tests.api.calls import create_sketch, merge, post_events, release, release_together
 
 ORDER = ["sketches", "sketch_states", "requests", "allowance_scopes", "ledgers", "api_keys"]
 
@@ -123,6 +123,11 @@ def _merge_and_release(client: TestClient) -> None:
     for name in ("a", "c", "d", "people-a"):
         for key in (None, "1", "1"):
             assert release(client, name, epsilon="0.5", key=key).status_code == 201
+    for names in (("a", "b"), ("b", "a")):
+        for key in (None, "1", "1"):
+            assert (
+                release_together(client, *names, epsilon="0.1", key=key and "-".join((key, *names))).status_code == 201
+            )
 
 
 def _do_everything(client: TestClient) -> None:

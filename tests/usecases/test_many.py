@@ -16,11 +16,12 @@ from app.store.tables import EntryRow, LedgerRow, LineageRow, SketchRow, Table
 from app.usecases.context import Context
 from app.usecases.manage_ledgers import create_ledger, list_ledgers, set_budget
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, get_sketch, list_sketches
-from app.usecases.merge_sketches import Mode, merge_sketches
+from app.usecases.merge_sketches import merge_sketches
 from app.usecases.plan_release import Terms, plan_sketch
 from app.usecases.recent import Recent
 from app.usecases.release_snapshot import release_snapshot
 from app.usecases.report_ledger import report_ledger
+from app.usecases.together import Mode
 
 _TOTAL = Budget.granted(epsilon="10", delta="1e-3")
 

@@ -20,7 +20,7 @@ from app.usecases.ingest.submission import Submission
 from app.usecases.manage_sketches import OwnBudget, SketchSpec
 from app.usecases.merge_sketches import merge_sketches
 from app.usecases.plan_release import Terms
-from app.usecases.release_snapshot import release_snapshot
+from app.usecases.release_snapshot import release_snapshot, release_together
 from tests.conftest import NewDatabase
 from tests.counting import count_one
 
@@ -65,6 +65,27 @@ class Model(RuleBasedStateMachine):
             snapshot = release_snapshot(self.context, name, terms, "auto", None)
             assert {paid["ledger"] for paid in snapshot.charged} == self.ledgers[name]
             for ledger in self.ledgers[name]:
+                self.spent[ledger] += 1
+
+    @rule(names=st.sets(st.sampled_from(NAMES), min_size=2))
+    def release_several(self, names: set[str]) -> None:
+        terms = Terms(cost=Cost.charged(epsilon="0.2", delta="1e-9"), beta=Decimal("0.05"))
+        if not names <= self.holds.keys():
+            with pytest.raises(UnknownSketch):
+                release_together(self.context, list(names), "compact", terms, "auto", None)
+            return
+        ledgers = set.union(*(self.ledgers[name] for name in names))
+        if sum(len(self.holds[name]) for name in names) > len(set.union(*(self.holds[name] for name in names))):
+            with pytest.raises(IncompatibleSketches):
+                release_together(self.context, list(names), "compact", terms, "auto", None)
+        elif any(self.spent[ledger] == LIMIT for ledger in ledgers):
+            with pytest.raises(BudgetExhausted) as refused:
+                release_together(self.context, list(names), "compact", terms, "auto", None)
+            assert set(refused.value.blocking) == {one for one in ledgers if self.spent[one] == LIMIT}
+        else:
+            snapshot = release_together(self.context, list(names), "compact", terms, "auto", None)
+            assert {paid["ledger"] for paid in snapshot.charged} == ledgers
+            for ledger in ledgers:
                 self.spent[ledger] += 1
 
     @rule(into=st.sampled_from(("x", "y")), source=st.sampled_from(NAMES))

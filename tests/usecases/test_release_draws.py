@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import count
-from typing import cast
+from typing import cast, get_args
 
 import pytest
 from sqlalchemy.orm import Session
@@ -37,10 +37,11 @@ from app.store.claims import Claim
 from app.usecases.context import Context
 from app.usecases.ingest.submission import Submission
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch, delete_sketch
-from app.usecases.merge_sketches import Mode, merge_sketches
+from app.usecases.merge_sketches import merge_sketches
 from app.usecases.plan_release import Terms
 from app.usecases.read_bars import read_bars
-from app.usecases.release_snapshot import release_snapshot
+from app.usecases.release_snapshot import release_snapshot, release_together
+from app.usecases.together import Mode, taken_together
 from tests import books
 from tests.counting import count_one
 
@@ -204,6 +205,33 @@ def test_a_sum_of_very_many_keys_makes_a_draw_for_each_before_a_lock_is_held(
     assert [size for _, size in numbers.asked] == [1, len(_KEYS)]  # the first is for the number of events
     assert not any(numbers.within)
     assert _counts(context, snapshot) == _without_a_stock(context, mechanism, _noise(_Numbers()))
+
+
+@pytest.mark.parametrize(
+    ("mode", "mechanism"),
+    [(mode, each.name) for mode in get_args(Mode) for each in of_family(mode) if not each.needs_rho],
+)
+def test_sketches_released_together_draw_for_all_keys_that_there_can_be_before_a_lock_is_held(
+    context: Context, numbers: _Numbers, mode: Mode, mechanism: str
+) -> None:
+    """And what is added to them in the transaction is what the mechanism gives for the same draws."""
+    names = ["c", "a", "b"]
+    for name in names:
+        _create(context, name, _UNIVERSE)
+    snapshot = release_together(context, names, mode, _terms(mechanism), mechanism, None)
+    assert not any(numbers.within)
+    with context.database.reading() as session:
+        rows = [sketches.get(session, name) for name in names]
+        loaded = [states.load(session, row, for_update=False) for row in rows]
+    sources = 3 if mode == "summed" else 1
+    offer = choose(_terms(mechanism).about(rows[0].parameters, family=mode, sources=sources), mechanism)
+    empty = SummedSketch.empty(_K, 3) if mode == "summed" else CompactSketch.empty(_K)
+    given = []
+    for sketch in (empty, taken_together(loaded, mode)):
+        plain = _Numbers()
+        given.append(run(offer, sketch, _UNIVERSE, _noise(plain)).histogram.counts)
+        assert (numbers.asked, numbers.tossed) == (plain.asked, plain.tossed)
+    assert _counts(context, snapshot) == given[1]
 
 
 def test_a_second_release_gets_draws_of_its_own(context: Context, numbers: _Numbers) -> None:

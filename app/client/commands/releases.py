@@ -1,14 +1,15 @@
-"""discreet plan | snapshot | snapshots | histogram."""
+"""discreet plan | snapshot | snapshots | histogram | sum."""
 
+import json
 import secrets
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
 from app.client.commands.common import SKETCH, TERMS, Group, add_command, add_terms, given, show
-from app.client.connection import Api, at
+from app.client.connection import Answer, Api, at
 from app.client.failures import Misuse, Unreachable
-from app.client.terminal.histogram import LEFT_OUT, histogram
+from app.client.terminal.histogram import LEFT_OUT, histogram, sum_of_histograms
 from app.client.terminal.output import wrapped, write_exactly, write_note
 from app.client.terminal.tables import amount, moment, table
 
@@ -23,15 +24,28 @@ def add(commands: Group) -> None:
         "plan",
         "say what a release would give and cost, without paying",
         _plan,
-        more="For a sketch, or for parameters before there is one.",
+        more="For a sketch, for several together, or for parameters before there is one.",
     )
-    plan.add_argument("sketch", nargs="?", help=f"{SKETCH}; without it --k and what follows it say what to plan for")
+    plan.add_argument(
+        "sketches",
+        nargs="*",
+        metavar="sketch",
+        help=f"{SKETCH}; without it --k and what follows it say what to plan for",
+    )
+    _add_mode(plan)
     add_terms(plan)
     plan.add_argument("--expected-events", type=int, metavar="N", help="what if the sketch held so many?")
     _add_parameters(plan)
 
-    snapshot = add_command(commands, "snapshot", "release a private histogram and pay for it", _snapshot)
-    snapshot.add_argument("sketch", help=SKETCH)
+    snapshot = add_command(
+        commands,
+        "snapshot",
+        "release a private histogram and pay for it",
+        _snapshot,
+        more="Several sketches are released together as one, and stay as they are.",
+    )
+    snapshot.add_argument("sketches", nargs="+", metavar="sketch", help=SKETCH)
+    _add_mode(snapshot)
     add_terms(snapshot)
     snapshot.add_argument(
         "--mechanism", metavar="NAME", help="one that plan lists; default: auto, the one with the least error bound"
@@ -50,12 +64,33 @@ def add(commands: Group) -> None:
         metavar="event-key",
         help="only these keys; of one that is not reported, what its count is at most",
     )
-    shown.add_argument("--top", type=int, metavar="N", help="only so many of the largest counts")
-    shown.add_argument("--min-count", type=int, metavar="N", help="only counts of at least this")
-    shown.add_argument("--order", choices=("count", "key"), help="default: count, the largest first")
+    _add_selection(shown)
     shown.add_argument("--snapshot", metavar="ID", help="this snapshot instead of the newest")
-    shown.add_argument("--csv", action="store_true", help="print CSV instead of a picture")
     shown.add_argument("--svg", metavar="FILE", help="write the picture to a file")
+
+    added = add_command(
+        commands,
+        "sum",
+        "add up snapshots of different sketches, such as days; free",
+        _sum,
+        more="Error bars are added up too, and hold together less often than each: release the parts with a smaller "
+        "--beta.",
+    )
+    added.add_argument("snapshots", nargs="+", metavar="id", help="id of a snapshot")
+    _add_selection(added)
+
+
+def _add_mode(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--mode", choices=("summed", "compact"), help="how several are taken together; default: the better"
+    )
+
+
+def _add_selection(parser: ArgumentParser) -> None:
+    parser.add_argument("--top", type=int, metavar="N", help="only so many of the largest counts")
+    parser.add_argument("--min-count", type=int, metavar="N", help="only counts of at least this")
+    parser.add_argument("--order", choices=("count", "key"), help="default: count, the largest first")
+    parser.add_argument("--csv", action="store_true", help="print CSV instead of a picture")
 
 
 def _add_parameters(plan: ArgumentParser) -> None:
@@ -67,21 +102,34 @@ def _add_parameters(plan: ArgumentParser) -> None:
 
 def _plan(api: Api, options: Namespace) -> None:
     parameters = given(options, *_PARAMETERS)
-    if bool(options.sketch) == bool(parameters):
+    if bool(options.sketches) == bool(parameters):
         raise Misuse("Name a sketch to plan for, or give --k and what else it would have, not both.")
-    path = at("sketches", options.sketch, "plan") if options.sketch else at("plan")
-    plan = api.post(path, given(options, *TERMS, "expected_events") | parameters)
+    together = _together(options)
+    path = at("plan") if parameters or together else at("sketches", *options.sketches, "plan")
+    plan = api.post(path, given(options, *TERMS, "expected_events") | parameters | together)
     show(options, plan, lambda: "\n".join(_plan_in_words(plan)))
+
+
+def _together(options: Namespace) -> dict[str, Any]:
+    """The members of a request for several sketches; none where it is for one."""
+    if len(options.sketches) > 1:
+        return {"sketches": options.sketches, **given(options, "mode")}
+    if options.mode:
+        raise Misuse("--mode is for several sketches.")
+    return {}
 
 
 def _plan_in_words(plan: dict[str, Any]) -> list[str]:
     best = plan["mechanisms"][0]
     headings = ("mechanism", "cut", "noise −", "noise +", "sketch +", "likely from", "releases left")
-    words = [f"auto would take {plan['recommended']}: {amount(best['charge'])}."]
+    mode = f" in mode {best['mode']}" if best["mode"] else ""
+    words = [f"auto would take {plan['recommended']}{mode}: {amount(best['charge'])}."]
     if plan.get("in_rho"):
         words += wrapped(_in_rho(plan["in_rho"]))
     if plan.get("comparison"):
         words += wrapped(plan["comparison"]["words"])
+    if plan.get("larger_k"):
+        words += wrapped(plan["larger_k"])
     return [
         table(headings, [_offer_cells(offer) for offer in plan["mechanisms"]], empty="No mechanism fits."),
         "",
@@ -108,12 +156,10 @@ def _offer_cells(offer: dict[str, Any]) -> list[object]:
 def _snapshot(api: Api, options: Namespace) -> None:
     api.patience = _PATIENCE_SECONDS  # retries are safe, since there always is an idempotency key
     idempotency_key = options.idempotency_key or secrets.token_hex(8)
+    together = _together(options)
+    path = at("snapshots") if together else at("sketches", *options.sketches, "snapshots")
     try:
-        snapshot = api.post(
-            at("sketches", options.sketch, "snapshots"),
-            given(options, *TERMS, "mechanism"),
-            idempotency_key=idempotency_key,
-        )
+        snapshot = api.post(path, given(options, *TERMS, "mechanism") | together, idempotency_key=idempotency_key)
     except Unreachable as unreachable:
         raise Unreachable(f"{unreachable} Ask again with --idempotency-key {idempotency_key}, to pay once.") from None
     show(options, snapshot, lambda: "\n".join([histogram(snapshot), *_payments(snapshot)]))
@@ -150,13 +196,34 @@ def _histogram(api: Api, options: Namespace) -> None:
     if options.svg:
         _save(options.svg, api.ask("GET", path, query=query, accept="image/svg+xml").body)
     if options.csv:
-        answer = api.ask("GET", path, query=query, accept="text/csv")
-        write_exactly(answer.body.decode())
-        if "X-Histogram-Truncated" in answer.headers:
-            write_note(LEFT_OUT)
+        _write_csv(api.ask("GET", path, query=query, accept="text/csv"))
     elif options.json or not options.svg:
         snapshot = api.get(path, **query)
         show(options, snapshot, lambda: histogram(snapshot, most=options.top or len(options.event_keys)))
+
+
+def _sum(api: Api, options: Namespace) -> None:
+    if options.csv and options.json:
+        raise Misuse("Choose one of --csv and --json.")
+    answer = api.ask(
+        "POST",
+        at("snapshots", "sum"),
+        json.dumps({"snapshots": options.snapshots}).encode(),
+        query=given(options, "top", "min_count", "order"),
+        accept="text/csv" if options.csv else "application/json",
+        repeatable=True,
+    )
+    if options.csv:
+        _write_csv(answer)
+    else:
+        added = answer.json()
+        show(options, added, lambda: sum_of_histograms(added, most=options.top))
+
+
+def _write_csv(answer: Answer) -> None:
+    write_exactly(answer.body.decode())
+    if "X-Histogram-Truncated" in answer.headers:
+        write_note(LEFT_OUT)
 
 
 def _save(file: str, picture: bytes) -> None:

@@ -9,6 +9,7 @@ from app.client.terminal.output import Style, clean, columns, fitted, spoken, st
 from app.client.terminal.tables import amount, cell, moment
 
 _MOST_ROWS = 20
+_MOST_NAMES = 3
 _LEAST_FOR_ENDS = 64  # columns of a terminal that has room for the ends in figures
 _LEAST_BAR = 10
 LEFT_OUT = "The smallest counts were left out: the keys have more bytes together than the server lists."
@@ -17,19 +18,32 @@ LEFT_OUT = "The smallest counts were left out: the keys have more bytes together
 def histogram(snapshot: Mapping[str, Any], *, most: int | None = None) -> str:
     """The first counts as bars, at most so many, with a title and a legend; a line says how many more there are. The
     keys that were asked for and are not reported follow, each with what its count is at most."""
-    bars = snapshot["histogram"]
-    shown = bars[: most or _MOST_ROWS]
-    keys = f"{len(bars):,} key{'' if len(bars) == 1 else 's'}" if bars else "no key to show"
-    terms = f"{amount(snapshot)}, {moment(snapshot['created_at'])}"
-    title = clean(f"{snapshot['sketch']}: {keys}, {snapshot['mechanism']}, {terms}")
-    lines = [styled(title, Style.STRONG), *_rows(shown, snapshot["parameters"]["threshold"])]
-    if len(shown) < len(bars):
-        lines.append(f"and {len(bars) - len(shown):,} more (--top {len(bars)} shows all)")
+    terms = f"{snapshot['mechanism']}, {amount(snapshot)}, {moment(snapshot['created_at'])}"
+    lines = _drawn(snapshot, terms, snapshot["parameters"]["threshold"], most)
     for absent in snapshot.get("unlisted", []):
         key, bound = clean(absent["key"]), absent["at_most"]
         told = " is not reported" + ("" if bound is None else f": at most {cell(bound)}")
         lines.append(fitted(key, min(columns(key), width() - len(told))) + told)
     return "\n".join([*lines, "", *legend(snapshot)])
+
+
+def sum_of_histograms(added: Mapping[str, Any], *, most: int | None = None) -> str:
+    """Snapshots that were added up, drawn in the same way."""
+    parts = len(added["snapshots"])
+    lines = _drawn(added, f"the sum of {parts:,} snapshot{'' if parts == 1 else 's'}", 0, most)
+    return "\n".join([*lines, "", *wrapped(_sure(added)), *wrapped("Adding up what was released costs nothing.")])
+
+
+def _drawn(released: Mapping[str, Any], terms: str, threshold: int, most: int | None) -> list[str]:
+    """The title and the first bars, and how many more there are."""
+    bars, names = released["histogram"], released["sketches"]
+    shown = bars[: most or _MOST_ROWS]
+    keys = f"{len(bars):,} key{'' if len(bars) == 1 else 's'}" if bars else "no key to show"
+    named = ", ".join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES:,} more" if names[_MOST_NAMES:] else "")
+    lines = [styled(clean(f"{named}: {keys}, {terms}"), Style.STRONG), *_rows(shown, threshold)]
+    if len(shown) < len(bars):
+        lines.append(f"and {len(bars) - len(shown):,} more (--top {len(bars)} shows all)")
+    return lines
 
 
 def _rows(shown: list[dict[str, Any]], threshold: int) -> list[str]:
@@ -75,12 +89,18 @@ def _total(snapshot: Mapping[str, Any]) -> str:
 
 def legend(snapshot: Mapping[str, Any]) -> list[str]:
     """What the picture means: the threshold, how sure the error bars are, and the guarantee of the release."""
-    threshold, bound = snapshot["parameters"]["threshold"], snapshot["error_bound"]
-    missed = "not known" if bound["unlisted"] is None else f"at most {bound['unlisted']:,}"
+    threshold, reason = snapshot["parameters"]["threshold"], snapshot["error_bound"].get("reason")
     return wrapped(
-        f"{spoken(_total(snapshot))}Counts below {threshold:,} are not reported. With probability "
-        f"{1 - Decimal(snapshot['beta']):f} every true count lies within its error bar, and that of a key which was "
-        f"not reported is {missed}."
-        + (f" {bound['reason']}" if bound.get("reason") else "")
-        + (f" {LEFT_OUT}" if snapshot.get("truncated") else "")
+        f"Counts below {threshold:,} are not reported. {_sure(snapshot)}" + (f" {reason}" if reason else "")
     ) + wrapped(snapshot["guarantee"])
+
+
+def _sure(released: Mapping[str, Any]) -> str:
+    """How many there are in all, how sure the error bars are, and whether something was left out."""
+    unlisted = released["error_bound"]["unlisted"]
+    missed = "not known" if unlisted is None else f"at most {unlisted:,}"
+    return (
+        f"{spoken(_total(released))}With probability {1 - Decimal(released['beta']):f} every true count lies within "
+        f"its error bar, and that of a key which was not reported is {missed}."
+        + (f" {LEFT_OUT}" if released.get("truncated") else "")
+    )

@@ -109,11 +109,11 @@ class Allowances(Protocol):
         """About how much memory it takes."""
         ...
 
-    def learn(self, entries: bytes) -> None:
+    def learn(self, usages: bytes) -> None:
         """Take over these usages. Of a person who is known already, the larger figure stays."""
         ...
 
-    def entries(self) -> bytes:
+    def usages(self) -> bytes:
         """Everything that is known, as usages that `learn` takes."""
         ...
 

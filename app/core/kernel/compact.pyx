@@ -30,7 +30,7 @@ from app.core.kernel.slots cimport (
     leave,
     load,
     memory,
-    place_of,
+    hash_of,
     rebase,
     same_bytes,
     soon,
@@ -63,8 +63,8 @@ cdef class Fold:
     cdef Seen* seen
     cdef uint32_t seen_mask, stamp
     cdef uint32_t* unstored
-    cdef uint64_t* places  # the hash of each key of a person
-    cdef size_t most_listed  # so many keys have room in `places`
+    cdef uint64_t* hashes  # the hash of each key of a person
+    cdef size_t most_listed  # so many keys have room in `hashes`
 
     def __cinit__(self, bytes state not None, bytes multipliers not None):
         load(&self.sketch, state, multipliers, compact=True)
@@ -79,7 +79,7 @@ cdef class Fold:
         free(self.vacant)
         free(self.seen)
         free(self.unstored)
-        free(self.places)
+        free(self.hashes)
 
     def add(self, *batches):
         """Fold the batches in: of events, or of people. OverflowError, and nothing changed, where counters could need
@@ -156,12 +156,12 @@ cdef class Fold:
             size *= 2
         free(self.seen)
         free(self.unstored)
-        free(self.places)
+        free(self.hashes)
         self.most_listed = 0
         self.seen = <Seen*>calloc(size, sizeof(Seen))
         self.unstored = <uint32_t*>malloc(listed * sizeof(uint32_t))
-        self.places = <uint64_t*>malloc(listed * sizeof(uint64_t))
-        if not (self.seen and self.unstored and self.places):
+        self.hashes = <uint64_t*>malloc(listed * sizeof(uint64_t))
+        if not (self.seen and self.unstored and self.hashes):
             raise MemoryError
         self.seen_mask, self.stamp, self.most_listed = <uint32_t>(size - 1), 0, listed
         return 0
@@ -169,17 +169,17 @@ cdef class Fold:
     cdef int _add_events(self, const Part* part) noexcept nogil:
         cdef Sketch* sketch = &self.sketch
         cdef const Item* item
-        cdef uint64_t places[BLOCK]
+        cdef uint64_t hashes[BLOCK]
         cdef Py_ssize_t at = 0, block, i
         while at < part.size:
             block = part.size - at if part.size - at < BLOCK else BLOCK
             for i in range(block):
                 item = &part.items[at + i]
-                places[i] = place_of(part.text + item.start, item.length, sketch.multipliers)
-                soon(&sketch.table[places[i] & sketch.mask])
+                hashes[i] = hash_of(part.text + item.start, item.length, sketch.multipliers)
+                soon(&sketch.table[hashes[i] & sketch.mask])
             for i in range(block):
                 item = &part.items[at + i]
-                if self._add_event(part.text + item.start, item.length, places[i], item.count) != 0:
+                if self._add_event(part.text + item.start, item.length, hashes[i], item.count) != 0:
                     return -1
             at += block
         return 0
@@ -202,8 +202,8 @@ cdef class Fold:
         cdef Sketch* sketch = &self.sketch
         cdef uint32_t at, slot, unstored = 0
         for at in range(listed):
-            self.places[at] = place_of(text + keys[at].start, keys[at].length, sketch.multipliers)
-            soon(&sketch.table[self.places[at] & sketch.mask])
+            self.hashes[at] = hash_of(text + keys[at].start, keys[at].length, sketch.multipliers)
+            soon(&sketch.table[self.hashes[at] & sketch.mask])
         self._begin_person()
         for at in range(listed):
             if most == 0:
@@ -211,7 +211,7 @@ cdef class Fold:
             if not self._is_first(text, keys, at):
                 continue
             most -= 1
-            slot = find(sketch, text + keys[at].start, keys[at].length, <uint32_t>self.places[at])
+            slot = find(sketch, text + keys[at].start, keys[at].length, <uint32_t>self.hashes[at])
             if slot != NONE:
                 sketch.slots[slot].entry += 1
             else:
@@ -222,16 +222,16 @@ cdef class Fold:
             return 0
         for at in range(unstored):
             slot = self.unstored[at]
-            if self._store(text + keys[slot].start, keys[slot].length, self.places[slot], 1) != 0:
+            if self._store(text + keys[slot].start, keys[slot].length, self.hashes[slot], 1) != 0:
                 return -1
         return 0
 
     cdef inline int _add_event(
-        self, const unsigned char* key, uint32_t length, uint64_t place, uint64_t count
+        self, const unsigned char* key, uint32_t length, uint64_t key_hash, uint64_t count
     ) noexcept nogil:
         """Count so many events of one key in a row."""
         cdef Sketch* sketch = &self.sketch
-        cdef uint32_t slot = find(sketch, key, length, <uint32_t>place)
+        cdef uint32_t slot = find(sketch, key, length, <uint32_t>key_hash)
         cdef uint64_t paid
         if slot != NONE:
             sketch.slots[slot].entry += count
@@ -241,10 +241,10 @@ cdef class Fold:
             paid = count if count < paid else paid
             self._lower(paid)
             count -= paid
-        return self._store(key, length, place, count) if count else 0
+        return self._store(key, length, key_hash, count) if count else 0
 
     cdef inline int _store(
-        self, const unsigned char* key, uint32_t length, uint64_t place, uint64_t count
+        self, const unsigned char* key, uint32_t length, uint64_t key_hash, uint64_t count
     ) noexcept nogil:
         """Store a new key. A slot must be free."""
         cdef Sketch* sketch = &self.sketch
@@ -253,7 +253,7 @@ cdef class Fold:
         if write_key(sketch, slot, key, length) != 0:
             return -1
         sketch.slots[slot].entry = sketch.header.offset + count
-        enter(sketch, slot, <uint32_t>place)
+        enter(sketch, slot, <uint32_t>key_hash)
         file(sketch, slot)
         sketch.header.stored += 1
         return 0
@@ -325,11 +325,11 @@ cdef class Fold:
 
     cdef inline bint _is_first(self, const unsigned char* text, const Name* keys, uint32_t key) noexcept nogil:
         """Whether this key is new in the list of the person who is being counted."""
-        cdef uint32_t at = <uint32_t>(self.places[key] >> 32) & self.seen_mask, other
+        cdef uint32_t at = <uint32_t>(self.hashes[key] >> 32) & self.seen_mask, other
         while self.seen[at].stamp == self.stamp:
             other = self.seen[at].key
             if (
-                self.places[other] == self.places[key]
+                self.hashes[other] == self.hashes[key]
                 and keys[other].length == keys[key].length
                 and same_bytes(text + keys[other].start, text + keys[key].start, keys[key].length)
             ):

@@ -29,8 +29,8 @@ from app.core.kernel.slots cimport (
     leave,
     load,
     memory,
-    place,
-    place_of,
+    slot_hash,
+    hash_of,
     rebase,
     soon,
     write_key,
@@ -53,8 +53,8 @@ cdef struct Items:
     Py_ssize_t size
 
 
-cdef inline uint64_t _name(uint32_t slot, uint64_t place) noexcept nogil:
-    return place >> 16 << 16 | slot
+cdef inline uint64_t _name(uint32_t slot, uint64_t key_hash) noexcept nogil:
+    return key_hash >> 16 << 16 | slot
 
 
 @final
@@ -140,7 +140,7 @@ cdef class Fold:
         cdef uint32_t slot
         empty_heap(&self.sketch)
         for slot in range(self.sketch.header.k):
-            file(&self.sketch, _name(slot, place(&self.sketch, slot)))
+            file(&self.sketch, _name(slot, slot_hash(&self.sketch, slot)))
         self._sort_lowest()
 
     cdef inline uint64_t _smallest(self) noexcept nogil:
@@ -208,27 +208,27 @@ cdef class Fold:
 
     cdef int _add(self, const unsigned char* text, const Item* items, Py_ssize_t size) noexcept nogil:
         cdef Sketch* sketch = &self.sketch
-        cdef uint64_t places[BLOCK]
+        cdef uint64_t hashes[BLOCK]
         cdef Py_ssize_t at = 0, block, i
         cdef uint32_t slot
         cdef const Item* item
         while at < size:
             block = size - at if size - at < BLOCK else BLOCK
             for i in range(block):
-                places[i] = place_of(text + items[at + i].start, items[at + i].length, sketch.multipliers)
-                soon(&sketch.table[places[i] & sketch.mask])
+                hashes[i] = hash_of(text + items[at + i].start, items[at + i].length, sketch.multipliers)
+                soon(&sketch.table[hashes[i] & sketch.mask])
             for i in range(block):
                 item = &items[at + i]
-                slot = find(sketch, text + item.start, item.length, <uint32_t>places[i])
+                slot = find(sketch, text + item.start, item.length, <uint32_t>hashes[i])
                 if slot != NONE:  # branch 1
                     sketch.slots[slot].entry += item.count
-                elif self._add_unstored(text + item.start, item.length, places[i], item.count) != 0:
+                elif self._add_unstored(text + item.start, item.length, hashes[i], item.count) != 0:
                     return -1
             at += block
         return 0
 
     cdef inline int _add_unstored(
-        self, const unsigned char* key, uint32_t length, uint64_t place, uint64_t count
+        self, const unsigned char* key, uint32_t length, uint64_t key_hash, uint64_t count
     ) noexcept nogil:
         cdef Sketch* sketch = &self.sketch
         cdef uint32_t slot
@@ -250,9 +250,9 @@ cdef class Fold:
         if write_key(sketch, slot, key, length) != 0:
             return -1
         sketch.slots[slot].entry = sketch.header.offset + count
-        enter(sketch, slot, <uint32_t>place)
+        enter(sketch, slot, <uint32_t>key_hash)
         if was_full:
-            file(sketch, _name(slot, place))
+            file(sketch, _name(slot, key_hash))
         else:
             sketch.header.stored += 1
             if self._is_full():
@@ -267,7 +267,7 @@ cdef class Fold:
         if sketch.lowest_at + 2 * AHEAD < sketch.lowest_count:
             slot = sketch.lowest[sketch.lowest_at + 2 * AHEAD] & SLOT
             soon(&sketch.slots[slot])
-            soon(&sketch.places[slot])
+            soon(&sketch.positions[slot])
             slot = sketch.lowest[sketch.lowest_at + AHEAD] & SLOT
             soon(sketch.text + sketch.slots[slot].start)
-            soon(&sketch.table[sketch.places[slot]])
+            soon(&sketch.table[sketch.positions[slot]])

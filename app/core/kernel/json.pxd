@@ -36,7 +36,7 @@ cdef inline Py_ssize_t after_blanks(const unsigned char* text, Py_ssize_t at, Py
 cdef inline Py_ssize_t after(
     const unsigned char* text, Py_ssize_t at, Py_ssize_t size, const char* word, Py_ssize_t length
 ) noexcept nogil:
-    """The place behind these bytes, if they come next; else it gives up."""
+    """The position behind these bytes, if they come next; else it gives up."""
     if at < 0 or size - at < length or memcmp(text + at, word, length) != 0:
         return GAVE_UP
     return at + length

@@ -20,7 +20,7 @@ static inline uint64_t tail_word(const unsigned char *key, uint32_t length) {
 }
 
 /* The length and the words of the key, times the multipliers, mod 2^128; the upper half, mixed. */
-static inline uint64_t place_of(const unsigned char *key, uint32_t length, const uint64_t *multipliers) {
+static inline uint64_t hash_of(const unsigned char *key, uint32_t length, const uint64_t *multipliers) {
     unsigned __int128 low = (unsigned __int128)multipliers[0] * length;
     uint64_t high = multipliers[1] * length, word;
     const uint64_t *next = multipliers + 2;

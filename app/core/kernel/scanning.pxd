@@ -18,7 +18,7 @@ cdef struct Name:
 
 
 cdef enum:
-    LARGEST_BODY = 0xFFFFFFFF  # places are kept in 32 bits
+    LARGEST_BODY = 0xFFFFFFFF  # positions are kept in 32 bits
 
 
 @final
@@ -34,6 +34,6 @@ cdef class Batch:
     cdef bytes _user(self, Py_ssize_t at)
 
 
-cdef tuple placed(dict texts, object text)
+cdef tuple located(dict texts, object text)
 cdef tuple people_named(const unsigned char* text, const Name* names, Py_ssize_t size, bytes multipliers)
 cdef object checked_scan(object batch, bytes body, int status)

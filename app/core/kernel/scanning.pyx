@@ -2,9 +2,9 @@
 """Bodies -> batches, without a Python object for a key. Reads what strangers send.
 
 A scanner knows the plain form of each content type and gives up (answers None) at anything else: an escape, a control
-character, a number, a missing comma, an empty or over-long key, one item too many. The careful readers in
+character, a number, a missing comma, an empty or over-long key, one item too many. The careful decoders in
 `app/api/decoding` then read the body again from its start; they alone decide what is wrong and where. So a scanner may
-give up too often, and must never take a body that the careful reader would refuse or read differently.
+give up too often, and must never take a body that the careful decoder would refuse or read differently.
 
 A body with bytes above 127 is checked as a whole to be UTF-8: its quotes and
 line feeds are single bytes, so each key between them is UTF-8 too.
@@ -36,7 +36,7 @@ from app.core.kernel.json cimport (
 )
 
 cdef extern from "keys.h":
-    uint64_t place_of(const unsigned char*, uint32_t, const uint64_t*) nogil
+    uint64_t hash_of(const unsigned char*, uint32_t, const uint64_t*) nogil
     bint same_bytes(const unsigned char*, const unsigned char*, uint32_t) nogil
 
 cdef uint64_t MAX_COUNT = 2147483647
@@ -134,10 +134,10 @@ cdef class Batch:
         """A batch of keys, counts and users that were checked already. A text that comes again and again is kept once."""
         cdef Batch batch = Batch()
         texts = {}
-        places = [placed(texts, key) for key, _ in pairs]
-        names = [placed(texts, user) for user in users] if users else [(0, 0)] * len(places)
+        locations = [located(texts, key) for key, _ in pairs]
+        names = [located(texts, user) for user in users] if users else [(0, 0)] * len(locations)
         batch._read(b"".join(text for text, _ in texts.values()))
-        for (start, length), (user_start, user_length), (_, count) in zip(places, names, pairs):
+        for (start, length), (user_start, user_length), (_, count) in zip(locations, names, pairs):
             if batch._append(Item(start, user_start, count, length, user_length)) != 0:
                 raise MemoryError
         return batch
@@ -160,7 +160,7 @@ cdef class Batch:
         return 0
 
 
-cdef tuple placed(dict texts, object text):
+cdef tuple located(dict texts, object text):
     """Where a text begins in all of `texts` joined, and its length; (0, 0) where there is no text."""
     if not text:
         return 0, 0
@@ -203,22 +203,22 @@ cdef Py_ssize_t _group(
     const uint64_t* multipliers,
 ) noexcept nogil:
     cdef Py_ssize_t at, count = 0
-    cdef uint64_t place
+    cdef uint64_t position
     cdef const Name* name
     cdef const Name* other
     for at in range(size):
         name = &names[at]
-        place = place_of(text + name.start, name.length, multipliers) & mask
-        while table[place]:
-            other = &names[first[table[place] - 1]]
+        position = hash_of(text + name.start, name.length, multipliers) & mask
+        while table[position]:
+            other = &names[first[table[position] - 1]]
             if name.length == other.length and same_bytes(text + name.start, text + other.start, name.length):
                 break
-            place = (place + 1) & mask
-        if not table[place]:
+            position = (position + 1) & mask
+        if not table[position]:
             first[count] = <uint32_t>at
             count += 1
-            table[place] = <uint32_t>count
-        indexes[at] = table[place] - 1
+            table[position] = <uint32_t>count
+        indexes[at] = table[position] - 1
     return count
 
 

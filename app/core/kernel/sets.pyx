@@ -23,7 +23,7 @@ from app.core.kernel.json cimport (
     member_text,
     string_end,
 )
-from app.core.kernel.scanning cimport LARGEST_BODY, Name, checked_scan, people_named, placed
+from app.core.kernel.scanning cimport LARGEST_BODY, Name, checked_scan, people_named, located
 
 
 @final
@@ -115,10 +115,10 @@ cdef class Sets:
         """A batch of names, or None, and keys that were checked already. A text that comes again is kept once."""
         cdef Sets made = Sets()
         texts = {}
-        places = [(placed(texts, user), [placed(texts, key) for key in keys]) for user, keys in sets]
+        locations = [(located(texts, user), [located(texts, key) for key in keys]) for user, keys in sets]
         made._read(b"".join(text for text, _ in texts.values()))
         made.most_keys = most_keys
-        for (start, length), keys in places:
+        for (start, length), keys in locations:
             person = Person(<uint32_t>made.listed_size, len(keys), Name(start, length))
             for at, size in keys:
                 if made._append_key(Name(at, size)) != 0:

@@ -21,7 +21,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
 cdef extern from "keys.h":
-    uint64_t place_of(const unsigned char*, uint32_t, const uint64_t*) nogil
+    uint64_t hash_of(const unsigned char*, uint32_t, const uint64_t*) nogil
     bint same_bytes(const unsigned char*, const unsigned char*, uint32_t) nogil
     void copy_bytes(unsigned char*, const unsigned char*, uint32_t) nogil
 
@@ -36,8 +36,8 @@ cdef extern from *:
     static inline int bucket_of(uint64_t entry, uint64_t level) {
         return entry == level ? 0 : 64 - __builtin_clzll(entry ^ level);
     }
-    static inline void soon(const void *place) { __builtin_prefetch(place); }
-    static inline void put(unsigned char *place, uint32_t number) { memcpy(place, &number, sizeof number); }
+    static inline void soon(const void *address) { __builtin_prefetch(address); }
+    static inline void put(unsigned char *into, uint32_t number) { memcpy(into, &number, sizeof number); }
     """
     const uint32_t NONE
     int bucket_of(uint64_t, uint64_t) nogil
@@ -92,7 +92,7 @@ cdef struct Sketch:
 
     uint64_t multipliers[2 * MULTIPLIERS]
     uint64_t most  # no entry is larger
-    uint32_t* places  # of each slot in the table
+    uint32_t* positions  # of each slot in the table
     uint64_t* table  # lower half of a hash, and slot + 1; 0 where it is empty
     uint32_t mask
 
@@ -131,7 +131,7 @@ cdef inline int load(Sketch* sketch, bytes state, bytes multipliers, bint compac
     allocate(sketch, k)
     for slot in range(k):
         if sketch.slots[slot].length:
-            enter(sketch, slot, <uint32_t>place(sketch, slot))
+            enter(sketch, slot, <uint32_t>slot_hash(sketch, slot))
     return 0
 
 
@@ -186,19 +186,19 @@ cdef inline int allocate(Sketch* sketch, uint32_t k) except -1:
     while size < 4 * <size_t>k:
         size *= 2
     sketch.mask = <uint32_t>(size - 1)
-    sketch.places = <uint32_t*>malloc(k * sizeof(uint32_t))
+    sketch.positions = <uint32_t*>malloc(k * sizeof(uint32_t))
     sketch.table = <uint64_t*>calloc(size, sizeof(uint64_t))
     sketch.chunks = <Chunk*>aligned_alloc(sizeof(Chunk), most_chunks(k) * sizeof(Chunk))
     sketch.lowest = <uint64_t*>malloc(k * sizeof(uint64_t))
     sketch.names = <uint64_t*>malloc(k * sizeof(uint64_t))
-    if not (sketch.places and sketch.table and sketch.chunks and sketch.lowest and sketch.names):
+    if not (sketch.positions and sketch.table and sketch.chunks and sketch.lowest and sketch.names):
         raise MemoryError
     return 0
 
 
 cdef inline void free_memory(Sketch* sketch) noexcept nogil:
     free(sketch.header)
-    free(sketch.places)
+    free(sketch.positions)
     free(sketch.table)
     free(sketch.chunks)
     free(sketch.lowest)
@@ -257,8 +257,8 @@ cdef inline uint64_t sum_if_known(uint64_t tally, uint64_t more) noexcept nogil:
 # The table
 
 
-cdef inline uint64_t place(const Sketch* sketch, uint32_t slot) noexcept nogil:
-    return place_of(sketch.text + sketch.slots[slot].start, sketch.slots[slot].length, sketch.multipliers)
+cdef inline uint64_t slot_hash(const Sketch* sketch, uint32_t slot) noexcept nogil:
+    return hash_of(sketch.text + sketch.slots[slot].start, sketch.slots[slot].length, sketch.multipliers)
 
 
 cdef inline uint32_t find(
@@ -279,7 +279,7 @@ cdef inline uint32_t find(
 
 
 cdef inline uint32_t home_of(const Sketch* sketch, uint32_t slot) noexcept nogil:
-    return <uint32_t>(sketch.table[sketch.places[slot]] >> 32)
+    return <uint32_t>(sketch.table[sketch.positions[slot]] >> 32)
 
 
 cdef inline void enter(Sketch* sketch, uint32_t slot, uint32_t home) noexcept nogil:
@@ -287,12 +287,12 @@ cdef inline void enter(Sketch* sketch, uint32_t slot, uint32_t home) noexcept no
     while sketch.table[at] != 0:
         at = (at + 1) & sketch.mask
     sketch.table[at] = <uint64_t>home << 32 | (slot + 1)
-    sketch.places[slot] = at
+    sketch.positions[slot] = at
 
 
 cdef inline void leave(Sketch* sketch, uint32_t slot) noexcept nogil:
-    """Empty the slot's place in the table, and move up those that a probe would no longer reach."""
-    cdef uint32_t hole = sketch.places[slot], at = hole, home
+    """Empty the slot's position in the table, and move up those that a probe would no longer reach."""
+    cdef uint32_t hole = sketch.positions[slot], at = hole, home
     while True:
         at = (at + 1) & sketch.mask
         if sketch.table[at] == 0:
@@ -300,7 +300,7 @@ cdef inline void leave(Sketch* sketch, uint32_t slot) noexcept nogil:
         home = <uint32_t>(sketch.table[at] >> 32)
         if ((at - home) & sketch.mask) >= ((at - hole) & sketch.mask):
             sketch.table[hole] = sketch.table[at]
-            sketch.places[<uint32_t>sketch.table[at] - 1] = hole
+            sketch.positions[<uint32_t>sketch.table[at] - 1] = hole
             hole = at
     sketch.table[hole] = 0
 

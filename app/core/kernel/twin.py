@@ -206,12 +206,12 @@ class Allowances:
         """About how much memory the dictionary takes."""
         return 150 * len(self._used)
 
-    def learn(self, entries: bytes) -> None:
+    def learn(self, usages: bytes) -> None:
         """Take over these usages. Of a person who is known already, the larger figure stays."""
-        for fingerprint, used in _USAGE.iter_unpack(entries):
+        for fingerprint, used in _USAGE.iter_unpack(usages):
             self._used[fingerprint] = max(used, self._used.get(fingerprint, 0))
 
-    def entries(self) -> bytes:
+    def usages(self) -> bytes:
         """Everything that is known, as usages that `learn` takes."""
         return b"".join(_USAGE.pack(fingerprint, used) for fingerprint, used in self._used.items())
 

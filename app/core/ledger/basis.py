@@ -6,8 +6,8 @@ and the snapshot enter by their SHA-256, so an entry stays small.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import islice
 
@@ -49,20 +49,35 @@ def ledger_basis(accountant: str, contributions: Contributions | None) -> dict[s
     return {"accountant": accountant, "contributions": bound}
 
 
+def release_basis(bases: Sequence[SketchBasis], snapshot_digest: str) -> dict[str, object]:
+    """What a release of these sketches rests on: of a single one all its facts, of several together how many they are
+    and the digest of theirs, because an entry is written once for each ledger."""
+    if len(bases) == 1:
+        return asdict(bases[0]) | {"snapshot_digest": snapshot_digest}
+    together = {"together": len(bases), "bases_digest": digest([asdict(basis) for basis in bases])}
+    return together | {"snapshot_digest": snapshot_digest}
+
+
 def digest(value: object) -> str:
     """SHA-256 of the value as JSON: members in order of their names, without spaces."""
     return sha256(_canonical(value).encode()).hexdigest()
 
 
 def snapshot_digest(
-    *, snapshot: str, sketch: str, created_at: str, document: Mapping[str, object], bars: Iterable[HashedBar]
+    *,
+    snapshot: str,
+    sketches: Sequence[str],
+    created_at: str,
+    document: Mapping[str, object],
+    bars: Iterable[HashedBar],
 ) -> str:
     """SHA-256 of a release: a line of JSON with all but its histogram, and one with the list of its bars.
 
     The bars come by count, as they are stored; those of earlier versions, which were stored by key, come by key. So a
     large histogram is hashed while it is read, and no more than a thousand bars of it are in memory.
     """
-    about = {"snapshot": snapshot, "sketch": sketch, "created_at": created_at, "document": document}
+    named: dict[str, object] = {"sketch": sketches[0]} if len(sketches) == 1 else {"sketches": list(sketches)}
+    about = named | {"snapshot": snapshot, "created_at": created_at, "document": document}
     hashed = sha256(f"{_canonical(about)}\n[".encode())
     remaining, separator = iter(bars), ""
     while some := list(islice(remaining, _TOGETHER)):

@@ -106,14 +106,14 @@ class Noise:
     below: Below
 
 
-MOST_HIDDEN = 100_000  # draws; more than a stream or a compact sketch can have keys
+MOST_HIDDEN = 1_000_000  # draws: 10 to 20 seconds. A stream or a compact sketch can have far fewer keys
 
 
 def padded(stored: int, most: int) -> int:
     """How many draws to make for `stored` keys, where there can be at most `most`.
 
     As many as there can be, so that the time does not tell how many there are. A sum of very many sources hides less:
-    beyond 100,000 it makes one draw for each key that is stored.
+    beyond a million it makes one draw for each key that is stored.
     """
     return max(stored, min(most, MOST_HIDDEN))
 

@@ -28,11 +28,11 @@ _WORDS = [struct.Struct(f"<{words}Q") for words in range(MULTIPLIERS)]
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One total order on keys. The secret of zeros stands for the plain order of the bytes: every hash is 0."""
+    """One total order on keys. The secret of zeros stands for the order of the bytes: every hash is 0."""
 
     secret: bytes = field(default=bytes(SECRET_BYTES), repr=False)
 
-    def place(self, key: str) -> int:
+    def hash_of(self, key: str) -> int:
         """The hash. Of two keys the one with the smaller hash, and of equal hashes the smaller key, comes first."""
         data = key.encode()
         whole = -(-len(data) // 8)
@@ -63,4 +63,4 @@ def _multipliers(secret: bytes) -> tuple[int, Sequence[int]]:
     return first, others
 
 
-PLAIN = Order()
+BY_BYTES = Order()

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
 from typing import Self
 
-from app.core.sketches.order import PLAIN, Order
+from app.core.sketches.order import BY_BYTES, Order
 
 Events = Iterable[tuple[str, int]]  # key and how many events in a row, in arrival order
 
@@ -39,11 +39,11 @@ class StreamSketch:
 
     k: int
     counters: Mapping[str, int] = field(repr=False)  # private data: never in a log
-    order: Order = field(default=PLAIN, repr=False)
+    order: Order = field(default=BY_BYTES, repr=False)
     lowered: int | None = field(default=None, repr=False)  # private too; None where it is not known
 
     @classmethod
-    def empty(cls, k: int, order: Order = PLAIN) -> Self:
+    def empty(cls, k: int, order: Order = BY_BYTES) -> Self:
         """The sketch of a stream without events."""
         return cls(k, {}, order, lowered=0)
 
@@ -69,18 +69,18 @@ def sum_if_known(*numbers: int | None) -> int | None:
 class _Fold:
     """`alg:MG` with one shared offset in place of "decrement all".
 
-    A counter's value is its entry minus `offset`. The heap holds one (entry, place, key) per stored key, so its top is
+    A counter's value is its entry minus `offset`. The heap holds one (entry, hash, key) per stored key, so its top is
     the first key in order of the smallest counter; an entry there that has grown since is put right when it comes up.
     That is at most one correction for each increment, so an item costs O(log k) whatever its count.
     """
 
-    __slots__ = ("empty_slots", "entries", "heap", "offset", "place")
+    __slots__ = ("empty_slots", "entries", "hash_of", "heap", "offset")
 
     def __init__(self, k: int, counters: Mapping[str, int], order: Order) -> None:
         self.entries = dict(counters)
         self.offset = 0
         self.empty_slots = k - len(self.entries)
-        self.place = order.place
+        self.hash_of = order.hash_of
         self.heap: list[tuple[int, int, str]] = []
         if not self.empty_slots:
             self._fill_heap()
@@ -107,21 +107,21 @@ class _Fold:
         if count > 0:  # branch 3: the smallest counter is zero by now
             del self.entries[evicted]
             self.entries[key] = self.offset + count
-            heapreplace(self.heap, (self.offset + count, self.place(key), key))
+            heapreplace(self.heap, (self.offset + count, self.hash_of(key), key))
 
     def _fill_heap(self) -> None:
         """As soon as the sketch is full, needed or not: the time must not tell whether a key was stored."""
-        self.heap = [(entry, self.place(key), key) for key, entry in self.entries.items()]
+        self.heap = [(entry, self.hash_of(key), key) for key, entry in self.entries.items()]
         heapify(self.heap)
 
     def _smallest(self) -> tuple[int, str]:
         """The smallest entry, and of equal ones that of the first key in order."""
         while True:
-            entry, place, key = self.heap[0]
+            entry, hashed, key = self.heap[0]
             current = self.entries[key]
             if entry == current:
                 return entry, key
-            heapreplace(self.heap, (current, place, key))
+            heapreplace(self.heap, (current, hashed, key))
 
     def counters(self) -> dict[str, int]:
         """The counters, zeros among them."""

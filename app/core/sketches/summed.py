@@ -19,7 +19,7 @@ distance, with both, is at most k² + k + 1.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -37,6 +37,11 @@ class SummedSketch:
     events: int | None = field(default=None, repr=False)  # n over all sources, likewise
 
     @classmethod
+    def empty(cls, k: int, sources: int) -> Self:
+        """The sum of so many streams without events."""
+        return cls(k, sources, {}, 0, 0)
+
+    @classmethod
     def of_stream(cls, sketch: StreamSketch) -> Self:
         """The positive reduced counters of one stream."""
         total = sum(sketch.counters.values())
@@ -45,17 +50,26 @@ class SummedSketch:
 
     def plus(self, other: "SummedSketch") -> "SummedSketch":
         """The sum of both, key by key."""
-        if self.k != other.k:
-            raise ValueError("summed sketches must have the same k")
-        counters = Counter(self.counters)
-        counters.update(other.counters)
-        reduction, events = sum_if_known(self.reduction, other.reduction), sum_if_known(self.events, other.events)
-        return SummedSketch(self.k, self.sources + other.sources, dict(counters), reduction, events)
+        return sum_of([self, other])
 
     @property
     def most_keys(self) -> int:
         """A public bound on how many keys can be stored."""
         return self.sources * self.k
+
+
+def sum_of(sketches: Iterable[SummedSketch]) -> SummedSketch:
+    """The sum of one or more, key by key. They may be large, so they are asked for one at a time."""
+    remaining = iter(sketches)
+    first = next(remaining)
+    counters, sources, reduction, events = Counter(first.counters), first.sources, first.reduction, first.events
+    for sketch in remaining:
+        if sketch.k != first.k:
+            raise ValueError("summed sketches must have the same k")
+        counters.update(sketch.counters)
+        sources += sketch.sources
+        reduction, events = sum_if_known(reduction, sketch.reduction), sum_if_known(events, sketch.events)
+    return SummedSketch(first.k, sources, dict(counters), reduction, events)
 
 
 def as_sum(sketch: StreamSketch | SummedSketch) -> SummedSketch:

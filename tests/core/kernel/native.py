@@ -7,7 +7,7 @@ import pytest
 
 from app.core import kernel
 from app.core.sketches.compact import CompactSketch
-from app.core.sketches.order import PLAIN, Order, multipliers
+from app.core.sketches.order import BY_BYTES, Order, multipliers
 from app.core.sketches.state import decode, encode
 from app.core.sketches.stream import StreamSketch
 from tests.states import decode_as
@@ -33,8 +33,8 @@ class Ordering:
         return folding.Fold(stored or encode(StreamSketch.empty(k, self.order)), self.multipliers)
 
 
-KEYED = Ordering(Order(bytes(range(16))), multipliers(bytes(range(16))), Order(bytes(range(16))).place)
-EQUAL_HASHES = Ordering(PLAIN, multipliers(bytes(16)), PLAIN.place)
+KEYED = Ordering(Order(bytes(range(16))), multipliers(bytes(range(16))), Order(bytes(range(16))).hash_of)
+EQUAL_HASHES = Ordering(BY_BYTES, multipliers(bytes(16)), BY_BYTES.hash_of)
 """All multipliers zero, so every hash is the same and only the keys themselves tell keys apart."""
 
 _length_alone = multipliers(bytes(range(16)))[:16] + bytes(64 * 16)
@@ -47,7 +47,7 @@ def _place_by_length(key: str) -> int:
     return value ^ value >> 33
 
 
-EQUAL_LENGTHS_COLLIDE = Ordering(PLAIN, _length_alone, _place_by_length)
+EQUAL_LENGTHS_COLLIDE = Ordering(BY_BYTES, _length_alone, _place_by_length)
 """Only the length is hashed: several keys on each of several places."""
 
 ORDERINGS = {"keyed": KEYED, "equal hashes": EQUAL_HASHES, "equal lengths collide": EQUAL_LENGTHS_COLLIDE}

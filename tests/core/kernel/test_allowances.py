@@ -28,9 +28,9 @@ def person(number: int) -> bytes:
     return blake2b(number.to_bytes(8, "little"), digest_size=12).digest()
 
 
-def used_by(entries: bytes) -> dict[bytes, int]:
-    found = dict(struct.iter_unpack("<12sH", entries))
-    assert 14 * len(found) == len(entries)  # each once
+def used_by(usages: bytes) -> dict[bytes, int]:
+    found = dict(struct.iter_unpack("<12sH", usages))
+    assert 14 * len(found) == len(usages)  # each once
     return found
 
 
@@ -76,7 +76,7 @@ def test_each_person_gets_what_their_own_items_ask_for_until_the_limit(
         touched = {who for (who, _), share in zip(batch, granted, strict=True) if share}
         assert used_by(changed) == {person(who): limit - left[who] for who in touched}
     everybody = {person(who): limit - rest for who, rest in left.items() if rest < limit}
-    assert used_by(allowances.entries()) == everybody
+    assert used_by(allowances.usages()) == everybody
     assert len(allowances) == len(everybody)
 
 
@@ -93,7 +93,7 @@ def test_the_compiled_table_equals_its_twin(stream: list[list[Item] | bytes], li
             plain.learn(learnt)
         else:
             assert grant(compiled, step, limit) == grant(plain, step, limit)
-        assert used_by(compiled.entries()) == used_by(plain.entries())
+        assert used_by(compiled.usages()) == used_by(plain.usages())
         assert len(compiled) == len(plain)
 
 
@@ -105,7 +105,7 @@ def test_people_whose_fingerprints_begin_alike_are_told_apart(make: type[Allowan
     indexes = numbers([*range(12), *range(12)])
     granted, changed = allowances.grant(indexes, numbers([2] * 24), b"".join(prints), 3)
     assert unpacked(granted) == [2] * 12 + [1] * 12
-    assert used_by(changed) == used_by(allowances.entries()) == dict.fromkeys(prints, 3)
+    assert used_by(changed) == used_by(allowances.usages()) == dict.fromkeys(prints, 3)
 
 
 @EACH
@@ -114,9 +114,9 @@ def test_ten_thousand_people_are_remembered_one_by_one(make: type[Allowances]) -
     for start in range(0, number, 500):
         grant(allowances, [(who, 1 + who % 5) for who in range(start, start + 500)], 5)
     assert len(allowances) == number
-    assert used_by(allowances.entries()) == {person(who): 1 + who % 5 for who in range(number)}
+    assert used_by(allowances.usages()) == {person(who): 1 + who % 5 for who in range(number)}
     again = make()
-    again.learn(allowances.entries())
+    again.learn(allowances.usages())
     granted, _ = grant(again, [(who, 9) for who in range(0, number, 50)], 5)
     assert granted == [4 - who % 5 for who in range(0, number, 50)]
     assert allowances.nbytes >= 14 * number
@@ -125,18 +125,18 @@ def test_ten_thousand_people_are_remembered_one_by_one(make: type[Allowances]) -
 @EACH
 @many_examples
 @given(st.lists(batches, min_size=1, max_size=6), st.randoms(use_true_random=False))
-def test_entries_may_be_learnt_in_any_order_and_again(
+def test_usages_may_be_learnt_in_any_order_and_again(
     make: type[Allowances], stream: list[list[Item]], rng: object
 ) -> None:
     """What is used only grows, so the larger number is the later one."""
     allowances = make()
     log = [grant(allowances, batch, 7)[1] for batch in stream]
-    shuffled = log + log[: len(log) // 2] + [allowances.entries()]
+    shuffled = log + log[: len(log) // 2] + [allowances.usages()]
     rng.shuffle(shuffled)  # type: ignore[attr-defined]  # random.Random
     again = make()
-    for entries in shuffled:
-        again.learn(entries)
-    assert used_by(again.entries()) == used_by(allowances.entries())
+    for usages in shuffled:
+        again.learn(usages)
+    assert used_by(again.usages()) == used_by(allowances.usages())
 
 
 @EACH
@@ -164,7 +164,7 @@ def test_what_does_not_fit_together_is_refused_and_changes_nothing() -> None:
         with pytest.raises(ValueError, match="14 bytes"):
             allowances.learn(bytes(size))
     assert len(allowances) == 0
-    assert allowances.entries() == b""
+    assert allowances.usages() == b""
 
 
 @compiled_only

@@ -16,28 +16,27 @@ from app.core.ledger.budget import Budget, Cost
 from app.core.mechanisms import MECHANISMS, gshm
 from app.core.noise import tails
 from app.core.noise.everywhere import binomial_of_tail
-from app.core.noise.groups import group_factor
 from app.core.noise.tails import draw_tail, float_below, product_above, some_draw_tail, two_key_tail
 from app.core.planner import Family, Question, offers
 
 RUNS = 300
 
 
-def drawn(seed: int) -> Iterator[tuple[Fraction, int, float, int]]:
-    """ε, m, a scale and a threshold, all over the range that a request may ask for."""
+def drawn(seed: int) -> Iterator[tuple[float, int]]:
+    """A scale m/ε and a threshold, all over the range that a request may ask for."""
     chance = random.Random(seed)
     for _ in range(RUNS):
         epsilon = Fraction(round(10 ** chance.uniform(-3, 2.9) * 10**9), 10**9)
         contributions = chance.randint(2, 100)
         scale = float(contributions / epsilon)
-        yield epsilon, contributions, scale, 1 + round(scale * chance.uniform(0, 40))
+        yield scale, 1 + round(scale * chance.uniform(0, 40))
 
 
 def test_a_product_is_never_below_the_exact_product_of_its_factors() -> None:
     """And hardly above. In Python's default context about half of them are below."""
     below_by_default = 0
-    for epsilon, contributions, scale, threshold in drawn(seed=1):
-        factors = group_factor(epsilon, contributions), two_key_tail(scale, threshold)
+    for scale, threshold in drawn(seed=1):
+        factors = draw_tail(scale, threshold), two_key_tail(scale, threshold)
         exact = Fraction(factors[0]) * Fraction(factors[1])
         assert 0 <= Fraction(product_above(*factors)) / exact - 1 < Fraction(1, 10**118)
         below_by_default += Fraction(factors[0] * factors[1]) < exact
@@ -46,7 +45,7 @@ def test_a_product_is_never_below_the_exact_product_of_its_factors() -> None:
 
 def test_a_product_of_whole_numbers_and_a_probability_is_never_below_either() -> None:
     chance = random.Random(2)
-    for _, _, scale, threshold in drawn(seed=2):
+    for scale, threshold in drawn(seed=2):
         keys, tail = chance.randint(1, 2**63), draw_tail(scale, threshold)
         assert 0 <= Fraction(product_above(3, keys, tail)) / (3 * keys * Fraction(tail)) - 1 < Fraction(1, 10**118)
 

@@ -7,7 +7,7 @@ Only of a stream with an empty slot it is certain that nothing was lowered.
 from base64 import b64decode
 
 from app.core.sketches.compact import CompactSketch
-from app.core.sketches.order import PLAIN, Order
+from app.core.sketches.order import BY_BYTES, Order
 from app.core.sketches.state import Sketch
 from app.core.sketches.stream import StreamSketch
 from app.core.sketches.summed import SummedSketch
@@ -193,8 +193,8 @@ STORED_PLAIN = b64decode(
 _KEYED = Order(SECRET)
 
 EARLIER: dict[str, tuple[Sketch, bytes]] = {  # slot by slot
-    "1: narrow": (StreamSketch(3, {"b": 7, "é": 300, "\0": 0}, PLAIN), NARROW_1),
-    "1: wide": (StreamSketch(65_536, {"a": 2**64 + 1}, PLAIN, lowered=0), WIDE_1),
+    "1: narrow": (StreamSketch(3, {"b": 7, "é": 300, "\0": 0}, BY_BYTES), NARROW_1),
+    "1: wide": (StreamSketch(65_536, {"a": 2**64 + 1}, BY_BYTES, lowered=0), WIDE_1),
     "1: compact": (CompactSketch(3, {"b": 7, "é": 300}), COMPACT_1),
     "1: summed": (SummedSketch(1, 513, {"b": 2**64, "é": 300}), SUMMED_1),
     "2: narrow": (StreamSketch(3, {"b": 7, "é": 300}, _KEYED, lowered=0), NARROW_2),
@@ -213,5 +213,5 @@ STORED: dict[str, tuple[Sketch, bytes]] = {  # as it was stored
     "wide compact": (CompactSketch(2, {"a": 2**63 - 1, "b": 2}), STORED_WIDE_COMPACT),
     "summed": (SummedSketch(3, 2, {"c": 6, "b": 10, "é": 13, "a": 17}), STORED_SUMMED),
     "wide summed": (SummedSketch(3, 3, {"c": 6, "b": 10, "é": 13, "a": 17 + 3 * 2**70}), STORED_WIDE_SUMMED),
-    "plain order": (StreamSketch(3, {"c": 4, "b": 5, "é": 1}, PLAIN), STORED_PLAIN),
+    "plain order": (StreamSketch(3, {"c": 4, "b": 5, "é": 1}, BY_BYTES), STORED_PLAIN),
 }

@@ -102,7 +102,7 @@ def without_dummies(sketch: Sketch) -> dict[str, int]:
 def with_dummies(sketch: StreamSketch) -> Sketch:
     """Empty slots as the dummies that are left. The smallest are replaced first, so the largest are left."""
     dummies = {dummy_key(number): 0 for number in range(len(sketch.counters), sketch.k)}
-    return {real_key(name, sketch.order.place): count for name, count in sketch.counters.items()} | dummies
+    return {real_key(name, sketch.order.hash_of): count for name, count in sketch.counters.items()} | dummies
 
 
 # Compact sketches

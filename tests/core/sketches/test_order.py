@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core import kernel
-from app.core.sketches.order import MULTIPLIERS, PLAIN, Order, multipliers
+from app.core.sketches.order import BY_BYTES, MULTIPLIERS, Order, multipliers
 from app.core.sketches.state import encode
 from app.core.sketches.stream import StreamSketch
 from tests.states import decode_as
@@ -19,15 +19,15 @@ KEYED = Order(bytes(range(16)))
 keys = st.text(min_size=1, max_size=40) | st.text(
     st.sampled_from(["\0", "a", "é", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff"]), min_size=1, max_size=20
 )
-orders = st.just(PLAIN) | st.builds(Order, st.binary(min_size=16, max_size=16))
+orders = st.just(BY_BYTES) | st.builds(Order, st.binary(min_size=16, max_size=16))
 
 
 def rank(order: Order, key: str) -> tuple[int, str]:
     """What the heap of `stream.py` compares."""
-    return order.place(key), key
+    return order.hash_of(key), key
 
 
-def place_by_hand(secret: bytes, key: str) -> int:
+def hash_by_hand(secret: bytes, key: str) -> int:
     """The formula of `order.py` in one big number for all: the message as one integer, cut into words by arithmetic."""
     stream = int.from_bytes(shake_128(b"discreet: eviction order\0" + secret).digest(65 * 16), "little")
     message = int.from_bytes(key.encode(), "little")
@@ -48,33 +48,33 @@ def test_the_order_is_total_and_antisymmetric(order: Order, a: str, b: str, c: s
         assert (ranks[x] < ranks[y]) + (ranks[x] == ranks[y]) + (ranks[y] < ranks[x]) == 1
         assert (ranks[x] == ranks[y]) == (x == y)
     assert not (ranks[a] < ranks[b] < ranks[c] < ranks[a])
-    assert Order(order.secret).place(a) == order.place(a)  # of the secret and the key, and of nothing else
+    assert Order(order.secret).hash_of(a) == order.hash_of(a)  # of the secret and the key, and of nothing else
 
 
 @settings(max_examples=500, deadline=None)
 @given(keys, keys)
 def test_the_plain_order_is_that_of_the_utf_8_bytes_and_of_code_points(a: str, b: str) -> None:
-    assert PLAIN.place(a) == PLAIN.place(b) == 0
-    plainly = rank(PLAIN, a) < rank(PLAIN, b)
+    assert BY_BYTES.hash_of(a) == BY_BYTES.hash_of(b) == 0
+    plainly = rank(BY_BYTES, a) < rank(BY_BYTES, b)
     assert plainly == (a.encode() < b.encode()) == ([*map(ord, a)] < [*map(ord, b)])
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(min_size=16, max_size=16).filter(any), keys | st.integers(1, 512).map(lambda length: "y" * length))
 def test_a_place_is_the_formula_in_big_integers(secret: bytes, key: str) -> None:
-    assert Order(secret).place(key) == place_by_hand(secret, key)
+    assert Order(secret).hash_of(key) == hash_by_hand(secret, key)
 
 
 def test_keys_of_every_length_are_placed_by_the_formula() -> None:
     for length in range(1, 513):
         key = "".join(chr(33 + (7 * at + length) % 90) for at in range(length))
-        assert KEYED.place(key) == place_by_hand(KEYED.secret, key), length
+        assert KEYED.hash_of(key) == hash_by_hand(KEYED.secret, key), length
 
 
 def test_a_place_never_changes() -> None:
     """Stored sketches rely on it: a changed order is another sketch."""
     order = Order(b"0123456789abcdef")
-    assert [order.place(key) for key in ("a", "a key of 16 byte", "é" * 256)] == [
+    assert [order.hash_of(key) for key in ("a", "a key of 16 byte", "é" * 256)] == [
         4796419295749691386,
         9589950475319094314,
         15841704412378952702,
@@ -89,7 +89,7 @@ def test_multipliers_are_one_for_the_length_and_one_for_each_word() -> None:
 
 def test_different_secrets_give_different_orders() -> None:
     letters = "abcdefghijklmnop"
-    orders = {tuple(sorted(letters, key=Order(number.to_bytes(16, "big")).place)) for number in range(1, 51)}
+    orders = {tuple(sorted(letters, key=Order(number.to_bytes(16, "big")).hash_of)) for number in range(1, 51)}
     assert len(orders) == 50
 
 
@@ -101,14 +101,14 @@ def test_structured_keys_do_not_collide() -> None:
     swapped = [f"{left:08}{right:08}" for left in range(140) for right in range(140)]
     keys = {*numbered, *stretched, *flipped, *swapped}
     assert len(keys) >= 200_000
-    assert len({KEYED.place(key) for key in keys}) == len(keys)
+    assert len({KEYED.hash_of(key) for key in keys}) == len(keys)
 
 
 def test_keys_that_differ_only_in_trailing_nuls_or_in_length_have_places_of_their_own() -> None:
     """Words are filled up with zeros; the length is what tells such keys apart."""
     keys = [stem + "\0" * nuls for stem in ("", "a", "a" * 7, "a" * 8, "é" * 9) for nuls in range(1, 100)]
-    assert len({KEYED.place(key) for key in keys}) == len(set(keys))
-    assert len({KEYED.place("a" * length) for length in range(1, 513)}) == 512
+    assert len({KEYED.hash_of(key) for key in keys}) == len(set(keys))
+    assert len({KEYED.hash_of("a" * length) for length in range(1, 513)}) == 512
 
 
 def evicted_in_turn(k: int, order: Order, keys: list[str]) -> list[str]:
@@ -131,5 +131,5 @@ def test_the_kernel_evicts_zero_counters_in_this_order(seed: int) -> None:
     keys = ["".join(rng.choices("\0az~", k=length)) for length in lengths] + [f"{number:02}" for number in range(20)]
     keys = list(dict.fromkeys(keys))
     order = Order(rng.randbytes(16))
-    assert evicted_in_turn(len(keys), order, keys) == sorted(keys, key=order.place)
-    assert evicted_in_turn(len(keys), PLAIN, keys) == sorted(keys)
+    assert evicted_in_turn(len(keys), order, keys) == sorted(keys, key=order.hash_of)
+    assert evicted_in_turn(len(keys), BY_BYTES, keys) == sorted(keys)

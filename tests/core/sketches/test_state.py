@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadState
 from app.core.sketches.compact import CompactSketch
-from app.core.sketches.order import PLAIN, Order
+from app.core.sketches.order import BY_BYTES, Order
 from app.core.sketches.state import (
     LARGEST_NARROW,
     ROOM,
@@ -170,7 +170,7 @@ EACH_STATE = pytest.mark.parametrize("stored", EVERY_STATE, ids=[*GOLDENS, *OTHE
 
 keys = st.text(min_size=1, max_size=20) | st.sampled_from(["x" * 512, "é" * 256, "\0", "\0" * 17, "y" * 16, "y" * 17])
 positive = st.integers(1, 3) | st.sampled_from([LARGEST_NARROW, LARGEST_NARROW + 1]) | st.integers(1, 2**128 - 1)
-orders = st.just(PLAIN) | st.builds(Order, st.binary(min_size=16, max_size=16))
+orders = st.just(BY_BYTES) | st.builds(Order, st.binary(min_size=16, max_size=16))
 tallies = st.none() | st.integers(0, 3) | st.integers(0, LARGEST_TALLY) | st.just(LARGEST_TALLY)
 
 
@@ -302,7 +302,7 @@ def test_the_kernel_gets_the_secret_of_narrow_keyed_streams_alone() -> None:
     narrow = GOLDEN, GOLDEN_OFFSET, GOLDEN_UNKNOWN
     for stored in EVERY_STATE:
         assert narrow_stream_secret(stored) == (SECRET if stored in narrow else None)
-    assert narrow_stream_secret(encode(replace(GOLDEN_SKETCH, order=PLAIN))) is None  # kept since version 1
+    assert narrow_stream_secret(encode(replace(GOLDEN_SKETCH, order=BY_BYTES))) is None  # kept since version 1
     assert all(narrow_stream_secret(GOLDEN[:length]) is None for length in range(80))
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.sketches.order import PLAIN, Order
+from app.core.sketches.order import BY_BYTES, Order
 from app.core.sketches.state import encode
 from app.core.sketches.stream import StreamSketch
 from tests.core.sketches import oracle
@@ -23,12 +23,12 @@ Arranged = Callable[[Stream], Events]
 SMALL_K = pytest.mark.parametrize("k", [1, 2, 3])
 UNIVERSE = 4  # one key more than the largest k, so that all three branches are taken
 KEYED = Order((166).to_bytes(16, "little"))
-EITHER_ORDER = pytest.mark.parametrize(("order", "longest"), [(PLAIN, 7), (KEYED, 5)], ids=["plain", "keyed"])
+EITHER_ORDER = pytest.mark.parametrize(("order", "longest"), [(BY_BYTES, 7), (KEYED, 5)], ids=["plain", "keyed"])
 
 
 def test_the_keyed_order_of_these_tests_turns_the_letters_around() -> None:
     """So whoever evicts by name is found out."""
-    assert sorted("abcde", key=KEYED.place) == list("edcba")
+    assert sorted("abcde", key=KEYED.hash_of) == list("edcba")
 
 
 def one_by_one(stream: Stream) -> Events:
@@ -54,8 +54,8 @@ def oracles(k: int, order: Order, longest: int) -> Iterator[tuple[Stream, Sketch
     for stream in small_streams(UNIVERSE, longest):
         if stream:
             sketch, lowered = sketches[stream[:-1]]
-            lowered += oracle.paid(sketch, stream[-1], 1, order.place)
-            sketches[stream] = oracle.after(sketch, stream[-1], order.place), lowered
+            lowered += oracle.paid(sketch, stream[-1], 1, order.hash_of)
+            sketches[stream] = oracle.after(sketch, stream[-1], order.hash_of), lowered
         yield stream, *sketches[stream]
 
 
@@ -71,7 +71,7 @@ def test_the_fold_equals_the_paper_on_every_small_stream(k: int, events: Arrange
 
 
 @SMALL_K
-@pytest.mark.parametrize(("order", "longest"), [(PLAIN, 6), (KEYED, 5)], ids=["plain", "keyed"])
+@pytest.mark.parametrize(("order", "longest"), [(BY_BYTES, 6), (KEYED, 5)], ids=["plain", "keyed"])
 def test_a_stream_may_be_stored_between_any_two_of_its_events(k: int, order: Order, longest: int) -> None:
     stored: dict[Stream, StreamSketch] = {}
     for stream, expected, lowered in oracles(k, order, longest):
@@ -130,10 +130,10 @@ def smallest_zero(sketch: Sketch) -> Key:
 @pytest.mark.parametrize(
     ("k", "universe", "longest", "order", "reached"),
     [
-        (1, 4, 7, PLAIN, {"S1", "S2", "S3", "S4"}),  # S5 and S6 need two slots
-        (2, 4, 7, PLAIN, {"S1", "S2", "S3", "S4", "S5", "S6"}),
-        (3, 4, 7, PLAIN, {"S1", "S2", "S3", "S4", "S5"}),  # S6 names k + 2 keys
-        (3, 5, 6, PLAIN, {"S1", "S2", "S3", "S4", "S5", "S6"}),
+        (1, 4, 7, BY_BYTES, {"S1", "S2", "S3", "S4"}),  # S5 and S6 need two slots
+        (2, 4, 7, BY_BYTES, {"S1", "S2", "S3", "S4", "S5", "S6"}),
+        (3, 4, 7, BY_BYTES, {"S1", "S2", "S3", "S4", "S5"}),  # S6 names k + 2 keys
+        (3, 5, 6, BY_BYTES, {"S1", "S2", "S3", "S4", "S5", "S6"}),
         (1, 4, 5, KEYED, {"S1", "S2", "S3", "S4"}),
         (2, 4, 6, KEYED, {"S1", "S2", "S3", "S4", "S5", "S6"}),
         (3, 5, 6, KEYED, {"S1", "S2", "S3", "S4", "S5", "S6"}),
@@ -181,7 +181,9 @@ def broken_neighbours(k: int, arranged: Arranged, order: Order, longest: int) ->
 
 
 SMALL_BATCHES = pytest.mark.parametrize(
-    ("k", "order", "longest"), [(1, PLAIN, 5), (2, PLAIN, 5), (1, KEYED, 4)], ids=["1-plain", "2-plain", "1-keyed"]
+    ("k", "order", "longest"),
+    [(1, BY_BYTES, 5), (2, BY_BYTES, 5), (1, KEYED, 4)],
+    ids=["1-plain", "2-plain", "1-keyed"],
 )
 
 
@@ -257,8 +259,8 @@ def test_huge_counts_and_odd_keys_are_folded_like_any_other(k: int, events: Even
     first = decode_as(StreamSketch, encode(StreamSketch.empty(k, order).extended(events[:split])))
     folded = first.extended(events[split:])
     assert folded.order == order
-    assert folded.lowered == oracle.lowered(k, events, order.place)
-    assert oracle.with_dummies(folded) == oracle.misra_gries_weighted(k, events, order.place)
+    assert folded.lowered == oracle.lowered(k, events, order.hash_of)
+    assert oracle.with_dummies(folded) == oracle.misra_gries_weighted(k, events, order.hash_of)
 
 
 @many_examples
