@@ -64,5 +64,5 @@ lock: $(READY) ## pin the dependencies anew
 clean: ## remove what setup made
 	rm -rf .venv
 
-bench-accuracy: $(READY) ## measure the error of each mechanism; writes benchmarks/ACCURACY.md and accuracy.svg
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.accuracy
+bench-accuracy: $(READY) ## measure bars, thresholds and errors; writes benchmarks/ACCURACY.md and accuracy.svg (QUICK=1: shorter, writes nothing)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.accuracy $(if $(QUICK),--quick) $(PARTS)

@@ -11,8 +11,8 @@ from app.store import states
 from app.store.database import Database
 from app.store.states import Version
 from benchmarks import ours, servers
-from benchmarks.accuracy import number
 from benchmarks.load import Generator, Load, Target
+from benchmarks.markdown import number
 from benchmarks.report import NOT_INSTALLED, Part
 from benchmarks.rounds import ROUNDS, in_rounds, median, ratio, seconds
 from benchmarks.scratch import scratch_folder

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import ours, peers
-from benchmarks.accuracy import number
+from benchmarks.markdown import number
 from benchmarks.report import NOT_INSTALLED, Claim, Part
 from benchmarks.rounds import Costs, busy_seconds, in_rounds, median, ratio
 from benchmarks.scratch import scratch_folder

@@ -1,10 +1,10 @@
 """Streams, noise and errors for `accuracy.py`.
 
 The streams are seeded; the noise is the service's own. It is drawn once per scale and repetition and met by every
-contender of that scale, so contenders that differ only in their threshold are compared on the same draws.
+contender of that scale, so contenders that differ only in their threshold are compared on the same draws. Within a
+release each draw is given once.
 """
 
-import secrets
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,6 @@ from app.core.sketches.summed import SummedSketch
 from benchmarks.contenders import Contender, Folded, contenders, merged_contenders
 
 EVENTS = 100_000
-REPETITIONS = 20
 COUNTERS = (64, 1024)
 EPSILONS = ("0.1", "0.5", "1")
 DELTAS = ("1e-6", "1e-9")
@@ -62,33 +61,46 @@ def _stream(name: str, weights: NDArray[np.float64]) -> Stream:
     return Stream(name, events, {key: counted[key] for key in keys})
 
 
-class _DrawnOnce:
-    """A sampler that answers the same scale with the same draws."""
+class _Drawn:
+    """Draws of one law that are kept, to be given out again."""
 
     def __init__(self, sample: Sampler) -> None:
         self._sample = sample
         self._drawn: defaultdict[float, list[int]] = defaultdict(list)
 
-    def __call__(self, scale: float, size: int) -> list[int]:
-        drawn = self._drawn[scale]
-        if len(drawn) < size:
-            drawn += self._sample(scale, size - len(drawn))
-        return drawn[:size]
+    def from_the_first(self) -> Sampler:
+        """A sampler that gives, at each scale, the first draws first, and each of them once."""
+        given: Counter[float] = Counter()
+
+        def sample(scale: float, size: int) -> list[int]:
+            drawn, start = self._drawn[scale], given[scale]
+            given[scale] += size
+            if len(drawn) < given[scale]:
+                drawn += self._sample(scale, given[scale] - len(drawn))
+            return drawn[start : given[scale]]
+
+        return sample
 
 
-def noise_of_each_repetition() -> list[Noise]:
-    """A source of noise for each repetition; all contenders of a repetition share its draws."""
-    laplace, gaussian = SYSTEM_NOISE.laplace, SYSTEM_NOISE.gaussian
-    return [Noise(_DrawnOnce(laplace), _DrawnOnce(gaussian), secrets.randbelow) for _ in range(REPETITIONS)]
+class Repetition:
+    """The noise of one repetition, which all contenders share."""
+
+    def __init__(self) -> None:
+        self._laplace, self._gaussian = _Drawn(SYSTEM_NOISE.laplace), _Drawn(SYSTEM_NOISE.gaussian)
+
+    def noise(self) -> Noise:
+        """The draws of this repetition, for one release."""
+        return Noise(self._laplace.from_the_first(), self._gaussian.from_the_first(), SYSTEM_NOISE.below)
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
     """The largest and the mean error over all keys of the universe, one value for each repetition."""
 
-    contender: Contender
+    threshold: int
     largest: list[int]
     mean: list[float]
+    promised: list[int]  # what the largest error passes with probability β at most
 
     @property
     def average_largest(self) -> float:
@@ -103,21 +115,28 @@ class Errors:
     @property
     def beyond_bound(self) -> int:
         """In how many repetitions the largest error passed the promised bound."""
-        return sum(error > self.contender.bound for error in self.largest)
+        return sum(error > bound for error, bound in zip(self.largest, self.promised, strict=True))
+
+    @property
+    def closest_to_bound(self) -> float:
+        """The largest error as a share of the promised bound, where that was largest."""
+        return max(error / max(1, bound) for error, bound in zip(self.largest, self.promised, strict=True))
 
 
-def errors(contender: Contender, truth: Mapping[str, int], noise: list[Noise]) -> Errors:
+def errors(contender: Contender, truth: Mapping[str, int], repetitions: list[Repetition]) -> Errors:
     """The errors of a contender in each repetition; a key that is not released counts as 0."""
     true = np.fromiter(truth.values(), np.int64)
     place = {key: at for at, key in enumerate(truth)}
-    found = Errors(contender, [], [])
-    for repetition in noise:
+    found = Errors(contender.threshold, [], [], [])
+    for repetition in repetitions:
         counts = np.zeros_like(true)
-        for key, count in contender.release(repetition).items():
+        released, promised = contender.release(repetition.noise())
+        for key, count in released.items():
             counts[place[key]] = count
         error = np.abs(counts - true)
         found.largest.append(int(error.max()))
         found.mean.append(float(error.mean()))
+        found.promised.append(promised)
     return found
 
 
@@ -139,17 +158,17 @@ class Setting:
 Results = dict[Setting, dict[str, Errors]]  # by contender
 
 
-def one_stream(stream: Stream, noise: list[Noise]) -> Iterator[tuple[Setting, dict[str, Errors]]]:
+def one_stream(stream: Stream, repetitions: list[Repetition]) -> Iterator[tuple[Setting, dict[str, Errors]]]:
     """The errors of every contender on one sketch of the stream, in each setting."""
     for k in COUNTERS:
         folded = Folded(EVENTS, stream.truth, stream.sketched(k))
         for epsilon in EPSILONS:
             for delta in DELTAS:
                 setting = Setting(stream.name, k, epsilon, delta)
-                yield setting, _all_errors(contenders(folded, setting.cost()), stream, noise)
+                yield setting, _all_errors(contenders(folded, setting.cost()), stream, repetitions)
 
 
-def merged_shards(stream: Stream, noise: list[Noise]) -> Iterator[tuple[Setting, dict[str, Errors]]]:
+def merged_shards(stream: Stream, repetitions: list[Repetition]) -> Iterator[tuple[Setting, dict[str, Errors]]]:
     """The errors when the stream is sketched in shards that are merged, in each setting."""
     for k in COUNTERS:
         for shards in SHARDS:
@@ -158,8 +177,11 @@ def merged_shards(stream: Stream, noise: list[Noise]) -> Iterator[tuple[Setting,
             summed = reduce(SummedSketch.plus, map(SummedSketch.of_stream, sketches))
             for epsilon in EPSILONS:
                 setting = Setting(stream.name, k, epsilon, MERGE_DELTA, shards)
-                yield setting, _all_errors(merged_contenders(compact, summed, EVENTS, setting.cost()), stream, noise)
+                yield (
+                    setting,
+                    _all_errors(merged_contenders(compact, summed, EVENTS, setting.cost()), stream, repetitions),
+                )
 
 
-def _all_errors(of: list[Contender], stream: Stream, noise: list[Noise]) -> dict[str, Errors]:
-    return {contender.name: errors(contender, stream.truth, noise) for contender in of}
+def _all_errors(of: list[Contender], stream: Stream, repetitions: list[Repetition]) -> dict[str, Errors]:
+    return {contender.name: errors(contender, stream.truth, repetitions) for contender in of}

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import ours
-from benchmarks.accuracy import number
+from benchmarks.markdown import number
 from benchmarks.report import Claim, Part
 from benchmarks.servers import POSTGRESQL, SQLITE
 from benchmarks.streams import BATCH, DISTINCT, KEY_BYTES

@@ -23,7 +23,7 @@ from app.usecases.ingest.people import rules_of
 from app.usecases.ingest.submission import Submission
 from app.usecases.manage_sketches import OwnBudget, SketchSpec, create_sketch
 from benchmarks import servers
-from benchmarks.accuracy import number
+from benchmarks.markdown import number
 from benchmarks.report import NOT_INSTALLED, Claim, Part
 from benchmarks.rounds import ROUNDS, in_rounds, median, ratio, seconds
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from benchmarks.accuracy import number, table
+from benchmarks.markdown import number, table
 
 NOT_INSTALLED = "not installed"
 
@@ -65,6 +65,7 @@ class Part:
     blocks: list[str] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     curves: list[Curve] = field(default_factory=list)
+    picture: str = ""  # a plot of its own, as SVG
 
     def __post_init__(self) -> None:
         print(f"## {self.title}\n", flush=True)
@@ -122,9 +123,9 @@ def _processor() -> str:
     return f"{named[0]} ({platform.machine()})" if named else platform.machine()
 
 
-def versions() -> str:
+def versions(packages: Sequence[str] = _PACKAGES) -> str:
     """The versions of Python and of the packages that take part, in a sentence."""
-    found = [f"{name} {_version(name)}" for name in _PACKAGES]
+    found = [f"{name} {_version(name)}" for name in packages]
     return f"Python {platform.python_version()}; {', '.join(found)}."
 
 

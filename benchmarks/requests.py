@@ -5,8 +5,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from benchmarks import peers, servers
-from benchmarks.accuracy import number
 from benchmarks.load import Answered, Generator, Load, Target
+from benchmarks.markdown import number
 from benchmarks.report import NOT_INSTALLED, Claim, Curve, Part
 from benchmarks.rounds import ROUNDS, Costs, in_rounds, median, ratio, seconds
 from benchmarks.servers import Server

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from benchmarks import ours, peers
-from benchmarks.accuracy import number
+from benchmarks.markdown import number
 from benchmarks.report import Claim, Curve, Part
 from benchmarks.rounds import busy_seconds, in_rounds, median, ratio
 from benchmarks.streams import BATCH, WIDE_ZIPF, ZIPF

@@ -38,19 +38,19 @@ class Stream:
                 yield _HEAD + text[at : at + batch].tobytes()[: -len(b", ")] + _TAIL
 
 
-def zipf(keys: int) -> Stream:
-    """Keys by Zipf's law with exponent 1.1, shuffled: their order should not tell how frequent they are."""
+def zipf(keys: int, exponent: float = 1.1) -> Stream:
+    """Keys by Zipf's law, shuffled: their order should not tell how frequent they are."""
 
     def draw(generator: np.random.Generator, events: int) -> Numbers:
-        cumulated, numbers = _zipf_law(keys)
+        cumulated, numbers = _zipf_law(keys, exponent)
         return numbers[np.searchsorted(cumulated, generator.random(events))]
 
-    return Stream(f"Zipf 1.1, {keys:,} keys", draw)
+    return Stream(f"Zipf {exponent:g}, {keys:,} keys", draw)
 
 
 @cache
-def _zipf_law(keys: int) -> tuple[NDArray[np.float64], Numbers]:
-    cumulated = np.cumsum(1 / np.arange(1, keys + 1) ** 1.1)
+def _zipf_law(keys: int, exponent: float) -> tuple[NDArray[np.float64], Numbers]:
+    cumulated = np.cumsum(1 / np.arange(1, keys + 1) ** exponent)
     return cumulated / cumulated[-1], np.random.default_rng(_SEED).permutation(keys)
 
 
