@@ -154,7 +154,8 @@ def test_every_command_on_mechanisms_works(sqlite_url: str, tmp_path: Path) -> N
     ran = _run("docs/mechanisms.md", sqlite_url, tmp_path)
     assert ran.refused == ["no-mechanism"]
     released = [re.findall(r'"mechanism":"([a-z-]+)"', line) for line in ran.lines if '"histogram":' in line]
-    assert [named[0] for named in released if named] == ["pmg-gaussian", "reduced-pure", "reduced-approx", "reduced-approx"]
+    expected = ["pmg-gaussian", "reduced-pure", "reduced-approx", "reduced-approx"]
+    assert [named[0] for named in released if named] == expected
     assert '"sketches":["north","south"],"mode":"summed"' in ran.printed
     assert '"unit":"event","beta":"0.049375"' in ran.printed
     assert '"ledgers":["north","south"]' in ran.printed
