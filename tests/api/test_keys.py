@@ -44,6 +44,12 @@ OPERATIONS: dict[str, tuple[str, Callable[[httpx2.Client], httpx2.Response]]] = 
     "plan": ("read", lambda c: c.post("/v1/plan", json={"k": 8, **_COST})),
     "plan_snapshot": ("read", lambda c: c.post("/v1/sketches/views/plan", json=_COST)),
     "create_snapshot": ("release", lambda c: c.post("/v1/sketches/views/snapshots", json=_COST)),
+    "create_joint_snapshot": (
+        "release",
+        lambda c: c.post("/v1/snapshots", json={"sketches": ["views", "second"], **_COST}),
+    ),
+    "sum_snapshots": ("read", lambda c: c.post("/v1/snapshots/sum", json={"snapshots": [_SNAPSHOT, "1" * 32]})),
+    "advise": ("read", lambda c: c.post("/v1/advice", json={"events_per_day": 1000})),
     "list_snapshots": ("read", lambda c: c.get("/v1/sketches/views/snapshots")),
     "get_snapshot": ("read", lambda c: c.get(f"/v1/snapshots/{_SNAPSHOT}")),
     "get_histogram": ("read", lambda c: c.get("/v1/sketches/views/histogram")),
@@ -148,6 +154,7 @@ WRITING = [
     "create_sketch",
     "merge_sketches",
     "create_snapshot",
+    "create_joint_snapshot",
     "close_sketch",
     "delete_sketch",
     "create_key",
@@ -158,7 +165,8 @@ WRITING = [
 def test_every_operation_that_writes_is_named(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"].values()
     found = {path[verb]["operationId"] for path in paths for verb in path.keys() - {"get"}}
-    assert found == {*WRITING, "post_events", "plan", "plan_snapshot"}  # events have a way, and tests, of their own
+    computing = {"plan", "plan_snapshot", "advise", "sum_snapshots"}
+    assert found == {*WRITING, *computing, "post_events"}  # events have a way, and tests, of their own
 
 
 @pytest.mark.parametrize("name", WRITING)
@@ -167,6 +175,7 @@ def test_a_key_that_is_revoked_while_its_request_waits_changes_nothing(
 ) -> None:
     """Recognised, and then revoked before the transaction comes to its turn."""
     create_sketch(client)
+    create_sketch(client, "second")
     made = client.post("/v1/keys", json={"name": "n", "scopes": ["admin"]}).json()
 
     def recognise_and_revoke(app: Context, secret: str) -> Principal:

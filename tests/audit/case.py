@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ Pair = tuple[AnySketch, AnySketch]
 Release = Callable[[AnySketch, Noise], Released]
 
 DRAWS = 60_000
+TOTAL = "(total)"  # stands for a key
 
 _BETA = 0.5  # keeps the public cut-offs of the pure mechanisms low, so that there is something to see
 
@@ -40,6 +42,7 @@ class Case:
     release_with: Callable[[Calibrated[Any]], Release]
     pair: Pair
     universe: Universe | None = None
+    total: tuple[str, ...] = ()  # the column of the total, where it is released too
     draws: int  # of each neighbour, in a full audit
 
     def release(self) -> Release:
@@ -48,7 +51,7 @@ class Case:
     def keys(self) -> list[str]:
         """Every key that can be reported."""
         everywhere = [] if self.universe is None else [self.universe.key(i) for i in range(self.universe.size)]
-        return sorted({*everywhere, *(key for sketch in self.pair for key in sketch.counters)})
+        return sorted({*everywhere, *self.total, *(key for sketch in self.pair for key in sketch.counters)})
 
 
 def planned(
@@ -61,6 +64,7 @@ def planned(
     rho: str | None = None,
     max_contributions: int = 1,
     universe: Universe | None = None,
+    total_share: Fraction = Fraction(0),
     draws: int = DRAWS,
 ) -> Case:
     """As the service does it: the planner calibrates the named mechanism, and releases with it.
@@ -77,6 +81,7 @@ def planned(
         universe_size=None if universe is None else universe.size,
         cost=in_epsilon if rho is None else Cost.charged_in_rho(rho=rho, delta=delta),
         beta=_BETA,
+        total_share=total_share,
     )
     offer = planner.choose(question, mechanism)
 
@@ -85,7 +90,10 @@ def planned(
 
         def release(sketch: AnySketch, noise: Noise) -> Released:
             assert not isinstance(sketch, StandardSketch)
-            return planner.run(changed, sketch, universe, noise).histogram
+            output = planner.run(changed, sketch, universe, noise)
+            if output.total is None:
+                return output.histogram
+            return replace(output.histogram, counts={**output.histogram.counts, TOTAL: output.total})
 
         return release
 
@@ -97,6 +105,7 @@ def planned(
         release_with=release_with,
         pair=pair,
         universe=universe,
+        total=(TOTAL,) if total_share else (),
         draws=draws,
     )
 

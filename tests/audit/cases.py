@@ -5,6 +5,8 @@ small δ keeps out of the way there. Keys that one side alone stores show the th
 and just above what some threshold needs, so that the calibration has nothing to spare.
 """
 
+from fractions import Fraction
+
 from app.core.sketches.state import Sketch
 from app.core.sketches.universe import of_values
 from tests.audit import neighbours
@@ -173,5 +175,19 @@ def compact() -> list[Case]:
     ]
 
 
+def totals() -> list[Case]:
+    """The number of events beside the histogram: both move, and together they must not pass the cost."""
+    half, state, merged = Fraction(1, 2), neighbours.in_state, neighbours.merged
+    one_higher = state("S3", 2, TALL)
+    return [
+        planned("pmg", "S3, with a total", one_higher, epsilon="1", delta=NOISE_ALONE, total_share=half),
+        planned("pmg", "S1, with a total", state("S1", 2, TALL), epsilon="1", delta=NOISE_ALONE, total_share=half),
+        planned("gshm", "merged, with a total", merged(2, TALL, 2), epsilon="1", delta="0.14", total_share=half),
+        planned(
+            "pmg-gaussian", "S3, with a total", one_higher, epsilon="1", rho="0.5", delta=NOISE_ALONE, total_share=half
+        ),
+    ]
+
+
 def every_case() -> list[Case]:
-    return [*pmg(), *pmg_gaussian(), *reduced(), *compact()]
+    return [*pmg(), *pmg_gaussian(), *reduced(), *compact(), *totals()]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import count
 from typing import Any
 
@@ -283,7 +284,23 @@ def _whole_requests() -> list[Mistake]:
     ]
 
 
+def _total_for_nothing() -> Case:
+    """The histogram takes the whole price, as if the total had none."""
+    case = planned(
+        "pmg",
+        "S3, with a total",
+        neighbours.in_state("S3", 2, TALL),
+        epsilon="1",
+        delta=NOISE_ALONE,
+        total_share=Fraction(1, 2),
+        draws=DRAWS,
+    )
+    alone = planned("pmg", "S3", neighbours.in_state("S3", 2, TALL), epsilon="1", delta=NOISE_ALONE)
+    return replace(case, calibrated=alone.calibrated)
+
+
 MISTAKES = [
+    Mistake("a total that nobody pays for, pmg", _total_for_nothing),
     *_half_the_noise(),
     *_lower_thresholds(),
     *_whole_requests(),
