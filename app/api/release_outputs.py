@@ -110,10 +110,10 @@ class OfferOut(BaseModel):
 class ComparisonOut(BaseModel):
     """The same question by both units of privacy."""
 
-    event_threshold: int = Field(description="The smallest count that unit `event` reports", examples=[92])
-    user_threshold: int = Field(description="The smallest count that unit `user` reports", examples=[813])
+    event_threshold: int = Field(description="The smallest count that unit `event` reports", examples=[90])
+    user_threshold: int = Field(description="The smallest count that unit `user` reports", examples=[420])
     turns_at: int | None = Field(
-        description="From so many contributions on unit `user` cuts lower; null if never", examples=[40]
+        description="From so many contributions on unit `user` cuts lower; null if never", examples=[22]
     )
     words: str = Field(description="The same in words")
 

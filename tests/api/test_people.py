@@ -516,10 +516,10 @@ def test_a_plan_compares_both_units(client: TestClient) -> None:
         client.post("/v1/plan", json={**question, "unit": unit}).json() for unit in ("event", "user")
     )
     found = by_events["comparison"]
-    assert found["event_threshold"] == 92 == by_events["mechanisms"][0]["parameters"]["threshold"]
-    assert 700 < found["user_threshold"] <= 831
+    assert found["event_threshold"] == 90 == by_events["mechanisms"][0]["parameters"]["threshold"]
+    assert 400 < found["user_threshold"] <= 424
     assert found["user_threshold"] == by_users["mechanisms"][0]["parameters"]["threshold"]
-    assert 37 <= found["turns_at"] <= 43
+    assert 20 <= found["turns_at"] <= 24
     assert f"It turns at m = {found['turns_at']}." in found["words"]
     assert by_users["comparison"] == found
 
