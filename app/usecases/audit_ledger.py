@@ -94,17 +94,12 @@ def _snapshot_faults(session: Session, of_ledgers: Entries) -> list[str]:
     return faults + [f"snapshot {snapshot_id} was paid for and is missing" for snapshot_id in paid]
 
 
-def _charge(entry: Entry) -> tuple[str, str, str]:
-    """Who paid, and how much: in ε, or in ρ where the release is stated so; and δ."""
-    cost = entry.cost().as_strings()
-    return entry.ledger, cost.get("epsilon") or cost["rho"], cost["delta"]
-
-
 def _faults_of(session: Session, snapshot_id: str, payments: list[Entry]) -> Iterator[str]:
     """One snapshot at a time, because each may be large."""
     document = snapshots.read_document(session, snapshot_id)
     charged = {(each["ledger"], each.get("epsilon") or each["rho"], each["delta"]) for each in document["charged"]}
-    if {_charge(entry) for entry in payments} != charged:
+    costs = [(entry.ledger, entry.cost().as_strings()) for entry in payments]
+    if {(ledger, cost.get("epsilon") or cost["rho"], cost["delta"]) for ledger, cost in costs} != charged:
         yield "what it says was paid is not what the ledgers say"
     digests = {entry.basis["snapshot_digest"] for entry in payments if entry.basis}
     if digests and digests != {snapshots.read_digest(session, snapshot_id)}:

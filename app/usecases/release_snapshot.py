@@ -25,7 +25,6 @@ from app.core.ledger.account import Account, exhausted, payments, require_curren
 from app.core.ledger.basis import release_basis
 from app.core.ledger.budget import decimal_text
 from app.core.noise.samplers import Noise
-from app.core.people import Unit
 from app.core.planner import Family, Offer, Output, choose_among, draw_for, run
 from app.core.sketches.universe import Universe
 from app.refusals import Overloaded, UnknownSketch
@@ -221,7 +220,10 @@ def _release(
     output = prepared.add_noise(session, held)
     counts, left_out = within_bytes(output.histogram.counts, most_bytes)
     bound = _error_bound(offer, output.histogram, left_out)
-    total = _total(offer, output.total, held[0].parameters.unit)
+    total = None
+    if output.total is not None and offer.total is not None:
+        interval = offer.total.interval(output.total, offer.beta_of_total)
+        total = TotalCount(**asdict(interval), unit=held[0].parameters.unit)
     snapshot = _snapshot(held, terms, offer, accounts, now)
     released = replace(snapshot, mode=prepared.mode, error_bound=bound, total=total, truncated=left_out is not None)
     bases = sketches.bases(session, ids)
@@ -255,12 +257,6 @@ def _snapshot(
         rho=amounts.get("rho"),
         delta=amounts["delta"],
     )
-
-
-def _total(offer: Offer, noisy: int | None, unit: Unit) -> TotalCount | None:
-    if noisy is None or offer.total is None:
-        return None
-    return TotalCount(**asdict(offer.total.interval(noisy, offer.beta_of_total)), unit=unit)
 
 
 _UNKNOWN = "An earlier version counted the first events of this sketch, and did not note by how much it may be too low."

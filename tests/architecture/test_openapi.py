@@ -70,7 +70,8 @@ def test_an_operation_with_a_key_documents_how_it_refuses_one(document: Document
 
 def test_refusals_are_problems_and_nothing_else(document: Document) -> None:
     for where, content in refusals(document).items():
-        model = "BudgetProblem" if where == ("create_snapshot", "409") else "Problem"
+        releases = [("create_snapshot", "409"), ("create_joint_snapshot", "409")]
+        model = "BudgetProblem" if where in releases else "Problem"
         assert list(content) == ["application/problem+json"], where
         assert content["application/problem+json"]["schema"] == {"$ref": f"#/components/schemas/{model}"}, where
     assert "HTTPValidationError" not in document["components"]["schemas"]

@@ -19,6 +19,16 @@ _PARAMETERS = ("k", "unit", "max_contributions", "universe_size")
 
 def add(commands: Group) -> None:
     """Add the commands that plan, make and show releases."""
+    _add_plan(commands)
+    _add_snapshot(commands)
+    add_command(commands, "snapshots", "list what was released of a sketch, newest first", _snapshots).add_argument(
+        "sketch", help=SKETCH
+    )
+    _add_histogram(commands)
+    _add_sum(commands)
+
+
+def _add_plan(commands: Group) -> None:
     plan = add_command(
         commands,
         "plan",
@@ -37,6 +47,8 @@ def add(commands: Group) -> None:
     plan.add_argument("--expected-events", type=int, metavar="N", help="what if the sketch held so many?")
     _add_parameters(plan)
 
+
+def _add_snapshot(commands: Group) -> None:
     snapshot = add_command(
         commands,
         "snapshot",
@@ -52,10 +64,8 @@ def add(commands: Group) -> None:
     )
     snapshot.add_argument("--idempotency-key", metavar="KEY", help="asked again under it, gets the same snapshot, free")
 
-    add_command(commands, "snapshots", "list what was released of a sketch, newest first", _snapshots).add_argument(
-        "sketch", help=SKETCH
-    )
 
+def _add_histogram(commands: Group) -> None:
     shown = add_command(commands, "histogram", "draw the newest snapshot of a sketch; free", _histogram)
     shown.add_argument("sketch", help=SKETCH)
     shown.add_argument(
@@ -68,6 +78,8 @@ def add(commands: Group) -> None:
     shown.add_argument("--snapshot", metavar="ID", help="this snapshot instead of the newest")
     shown.add_argument("--svg", metavar="FILE", help="write the picture to a file")
 
+
+def _add_sum(commands: Group) -> None:
     added = add_command(
         commands,
         "sum",
@@ -125,7 +137,9 @@ def _plan_in_words(plan: dict[str, Any]) -> list[str]:
     mode = f" in mode {best['mode']}" if best["mode"] else ""
     words = [f"auto would take {plan['recommended']}{mode}: {amount(best['charge'])}."]
     if plan.get("in_rho"):
-        words += wrapped(_in_rho(plan["in_rho"]))
+        better = plan["in_rho"]
+        cut, rho = better["parameters"]["threshold"], better["charge"]["rho"]
+        words += wrapped(f"For the same price, --rho {rho} would take {better['mechanism']} and cut at {cut:,}.")
     if plan.get("comparison"):
         words += wrapped(plan["comparison"]["words"])
     if plan.get("larger_k"):
@@ -135,11 +149,6 @@ def _plan_in_words(plan: dict[str, Any]) -> list[str]:
         "",
         *words,
     ]
-
-
-def _in_rho(offer: dict[str, Any]) -> str:
-    cut, rho = offer["parameters"]["threshold"], offer["charge"]["rho"]
-    return f"For the same price, --rho {rho} would take {offer['mechanism']} and cut at {cut:,}."
 
 
 def _offer_cells(offer: dict[str, Any]) -> list[object]:
