@@ -49,7 +49,7 @@ TIMED = frozenset(
         "livez", "readyz", "get_metrics",
         "create_ledger", "list_ledgers", "get_ledger", "list_ledger_entries", "set_budget", "get_ledger_report",
         "create_sketch", "list_sketches", "get_sketch",
-        "plan", "plan_snapshot", "list_snapshots", "get_snapshot", "get_histogram",
+        "advise", "plan", "plan_snapshot", "sum_snapshots", "list_snapshots", "get_snapshot", "get_histogram",
         "create_key", "list_keys", "revoke_key",
     }
 )  # fmt: skip
