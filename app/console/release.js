@@ -114,7 +114,16 @@ function offersOf(plan, press) {
     count(offer.releases_remaining),
   ]);
   choose(chosen);
-  return [table("What each mechanism would give", COLUMNS, rows), warning, make("div", { class: "actions" }, button)];
+  const offers = table("What each mechanism would give", COLUMNS, rows);
+  return [offers, inRho(plan.in_rho), warning, make("div", { class: "actions" }, button)];
+}
+
+/** What the same price would give if it were asked for in ρ, which the command line and the API can. */
+function inRho(offer) {
+  if (!offer) return make("p", { hidden: true });
+  const { mechanism, parameters, charge } = offer;
+  const words = `Asked for as ρ\u00a0${charge.rho}, the same price would be released with ${mechanism}`;
+  return make("p", { class: "quiet" }, `${words}, cut at ${count(parameters.threshold)} (discreet snapshot --rho).`);
 }
 
 function radio(offer, checked, choose) {
