@@ -147,7 +147,7 @@ class _Check:
 
     def __init__(self, case: Case, offer: Offer) -> None:
         stored = [number_of(key) for key in case.sketch.counters]
-        self._place = {key: at for at, key in enumerate(case.sketch.counters)}
+        self._position = {key: at for at, key in enumerate(case.sketch.counters)}
         self._truth = case.truth[stored]
         self._not_stored = int(np.delete(case.truth, stored).max(initial=0))
         self._least = offer.calibrated.least
@@ -158,7 +158,7 @@ class _Check:
         if bound.sketch is None or bound.unlisted is None:
             raise RuntimeError("a sketch that was folded just now knows its own error")
         size = len(released.counts)
-        at = np.fromiter(map(self._place.__getitem__, released.counts), np.int64, size)
+        at = np.fromiter(map(self._position.__getitem__, released.counts), np.int64, size)
         counts = np.fromiter(released.counts.values(), np.int64, size)
         low = np.maximum(self._least, counts - bound.below)
         high = np.maximum(low, counts + bound.above + bound.sketch)

@@ -66,9 +66,9 @@ class Input:
 
     def __init__(self, numbers: Numbers, people: Numbers) -> None:
         keys = [key_of(number) for number in range(int(numbers.max()) + 1)]
-        places = np.random.default_rng(_SEED).integers(0, SOURCES, len(numbers))  # which part an event goes to
+        parts = np.random.default_rng(_SEED).integers(0, SOURCES, len(numbers))  # which part an event goes to
         self._whole = _events(numbers, keys)
-        self._parts = [_events(numbers[places == place], keys) for place in range(SOURCES)]
+        self._parts = [_events(numbers[parts == part], keys) for part in range(SOURCES)]
         self._sets = sets_of([(None, [keys[number] for number in row]) for row in people.tolist()], SET)
         self._truth = np.bincount(numbers, minlength=len(keys))
         ordered = np.sort(people, axis=1)

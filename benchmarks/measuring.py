@@ -55,7 +55,7 @@ def streams() -> list[Stream]:
 def _stream(name: str, weights: NDArray[np.float64]) -> Stream:
     generator = np.random.default_rng(_SEED)
     # Shuffled names: which zero counter goes first depends on their order, which should say nothing about frequency.
-    keys = [f"key-{place:05}" for place in generator.permutation(len(weights))]
+    keys = [f"key-{number:05}" for number in generator.permutation(len(weights))]
     events = [keys[at] for at in generator.choice(len(keys), EVENTS, p=weights / weights.sum())]
     counted = Counter(events)
     return Stream(name, events, {key: counted[key] for key in keys})
@@ -126,13 +126,13 @@ class Errors:
 def errors(contender: Contender, truth: Mapping[str, int], repetitions: list[Repetition]) -> Errors:
     """The errors of a contender in each repetition; a key that is not released counts as 0."""
     true = np.fromiter(truth.values(), np.int64)
-    place = {key: at for at, key in enumerate(truth)}
+    position = {key: at for at, key in enumerate(truth)}
     found = Errors(contender.threshold, [], [], [])
     for repetition in repetitions:
         counts = np.zeros_like(true)
         released, promised = contender.release(repetition.noise())
         for key, count in released.items():
-            counts[place[key]] = count
+            counts[position[key]] = count
         error = np.abs(counts - true)
         found.largest.append(int(error.max()))
         found.mean.append(float(error.mean()))
