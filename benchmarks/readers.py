@@ -71,7 +71,7 @@ def _insert(url: str) -> float:
     ]
     snapshot = Snapshot(
         id=secrets.token_hex(16),
-        sketch=_SKETCH,
+        sketches=[_SKETCH],
         created_at=datetime.now(UTC),
         mechanism="pmg",
         theorem="thm:final_theorem",
@@ -87,7 +87,9 @@ def _insert(url: str) -> float:
     try:
         started = time.perf_counter()
         with database.writing() as session:
-            snapshots.add(session, snapshot, largest, sketches.get_id(session, _SKETCH))
+            sketch = sketches.get_id(session, _SKETCH)
+            [basis] = sketches.bases(session, [sketch])
+            snapshots.add(session, snapshot, largest, {sketch: basis})
         return time.perf_counter() - started
     finally:
         database.close()
